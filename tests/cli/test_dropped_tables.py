@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from deltaberg.delta.after_commit import checkpoints
 from deltaberg.delta.log.commit import put_entry
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.cleaning import dropped_table
+from deltaberg.delta.maintain.cleaning.vacuum_candidates import VacuumCandidates
 from deltaberg.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -95,7 +97,7 @@ def test_an_interrupted_drop_is_repeated(
             (root / f"_delta_log/{number:020}.json").unlink()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dropped_table, "delete_files" if is_late else "_Drop", stop)
+    monkeypatch.setattr(*((dropped_table, "delete_files") if is_late else (dropped_table._Drop, "run")), stop)
     with pytest.raises(KeyboardInterrupt):
         dropped_table.drop_table(LogDirectory(parse_location(root), StoreSpec()), DropRequest(purge=True))
     monkeypatch.undo()
@@ -103,6 +105,81 @@ def test_an_interrupted_drop_is_repeated(
         with pytest.raises(UnsupportedFeatureError, match="the table was dropped"):
             act()
     assert call("drop-table", str(root), "--purge", "--yes").exit_code == 0
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["among the files", "between files of the log"])
+def test_a_table_made_anew_meanwhile_stays(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """Two processes drop a table at the same time, and a third one makes another before the second has ended."""
+    root = tmp_path / "t"
+    name = "_log_files" if is_late else "_delete_some"
+    original = getattr(dropped_table._Drop, name)
+
+    def slowly(self: Any, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        found = original(self, *arguments)
+        drop_table(root, purge=True)
+        for number in range(table.version + 3):
+            write_table(root, ids(number), mode="append")
+        return found if is_late else original(self, *arguments)
+
+    monkeypatch.setattr(dropped_table._Drop, name, slowly)
+    with pytest.raises(CommitConflictError, match="another process has ended the drop"):
+        drop_table(root, purge=True)
+    assert ids_of(DeltaTable(root)) == list(range(table.version + 3))
+    assert DeltaTable(root, version=0).version == 0
+
+
+def test_a_commit_after_the_drop_keeps_the_log(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that does not heed the protocol may add one, which the log must not begin with."""
+    root, late = tmp_path / "t", f"_delta_log/{table.version + 2:020}.json"
+    find_all = VacuumCandidates.find_all
+
+    def commit_first(self: Any) -> pa.Table:
+        (root / late).write_text('{"txn":{"appId":"a","version":1}}')
+        return find_all(self)
+
+    monkeypatch.setattr(VacuumCandidates, "find_all", commit_first)
+    with pytest.raises(CommitConflictError, match=f"{late} came after version {table.version + 1}"):
+        drop_table(root, purge=True)
+    with pytest.raises(UnsupportedFeatureError, match="the table was dropped"):
+        DeltaTable(root)
+    (root / late).unlink()
+    monkeypatch.undo()
+    drop_table(root, purge=True)
+    assert not root.exists()
+
+
+def test_a_directory_that_cannot_go_stays_a_table(table: DeltaTable, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_table(tmp_path / "other", ids(1), format="iceberg")
+    (tmp_path / "other" / "metadata").rename(root / "metadata")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidArgumentError, match="is metadata of an Iceberg table in the same directory"):
+            drop_table(root, purge=True, dry_run=dry_run)
+    assert sorted(ids_of(DeltaTable(root))) == [2, 4, 5]
+
+
+def test_no_property_keeps_files_of_a_dropped_table(tmp_path: Path) -> None:
+    """Whatever other writers have set: retentions, versions to keep, and times of commits that are not recorded."""
+    root = tmp_path / "t"
+    write_table(root, ids(1))
+    entry = root / f"_delta_log/{0:020}.json"
+    properties = {
+        "delta.deletedFileRetentionDuration": "soon",
+        "deltaberg.keepVersions": "none",
+        "delta.enableInCommitTimestamps": "true",
+    }
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["configuration"] = properties
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    drop_table(root, purge=True)
     assert not root.exists()
 
 

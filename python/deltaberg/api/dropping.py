@@ -68,7 +68,8 @@ def drop_table(
         The files of a directory are to stay, or those that are to go may be those of others; or a directory of
         ``locations`` is not one of the table.
     CommitConflictError
-        Another writer changed the table first. It is still there.
+        Another writer changed the table first. It is still there. Or another process has ended the drop of a Delta
+        table, and there may be another table in its directory, which stays.
     UnsupportedFeatureError
         The table needs a feature that is not supported, or a catalog keeps the Iceberg table of the directory.
 

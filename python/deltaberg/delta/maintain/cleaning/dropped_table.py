@@ -19,7 +19,7 @@ from deltaberg.delta.features import dropped_protocol
 from deltaberg.delta.log.commit import check_conditional_put, look_for_entry, put_entry
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import encode_lines
-from deltaberg.delta.log.names import LOG_DIRECTORY, commit_name
+from deltaberg.delta.log.names import LOG_DIRECTORY, classify, commit_name
 from deltaberg.delta.maintain.cleaning.vacuum import Vacuum
 from deltaberg.delta.maintain.cleaning.vacuum_candidates import DROPPED
 from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
@@ -27,16 +27,25 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    InvalidArgumentError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Change, ClockedPolicy, Fate, commit_change
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupResult, DropRequest
+from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import LISTED_FILES, list_files
 from deltaberg.table.removal import FileKind, delete_files, drop_directory
 
 __all__ = ["drop_table"]
 
 _LOG_FILE = FileKind("a file of the log", re.compile(rf"{LOG_DIRECTORY}/.+", re.DOTALL))
+#: How many files of the log are deleted before the entry of the drop is looked at again.
+_AT_ONCE = 5_000
 
 
 def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
@@ -55,9 +64,11 @@ def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
     Raises
     ------
     CommitConflictError
-        Others committed meanwhile. The table is as they left it.
+        Others committed meanwhile. The table is as they left it. Or another drop has ended meanwhile, and there may be
+        another table in the directory, which stays.
     InvalidArgumentError
-        Directories elsewhere are named, in which a Delta table has no files that could go.
+        Directories elsewhere are named, in which a Delta table has no files that could go; or the directory has
+        metadata of an Iceberg table that needs other files in it. The table is as it was.
     CommitUnknownError
         The store does not say whether the table is gone. Another try settles it.
     TableNotFoundError
@@ -81,12 +92,17 @@ def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
             hint="leave out ⟪locations⟫",
             table=str(log.root),
         )
+    options = VacuumOptions(dry_run=asked.dry_run, logging=False, is_drop=True)
+    drop = _Drop(snapshot, options, _unrecorded, asked.tasks)
     if not asked.dry_run and not is_dropped:
+        drop.check()
         check_conditional_put(log)
         commit_change(_Mark(snapshot), ClockedPolicy(retries=0))
-        snapshot = Snapshot.load_dropped(log) or snapshot
-    options = VacuumOptions(0, asked.dry_run, enforce_retention_duration=False, logging=False)
-    return _Drop(snapshot, options, _unrecorded, asked.tasks).run()
+        marked = Snapshot.load_dropped(log)
+        if marked is None:
+            raise _ended_by_others(log, snapshot.version + 1)
+        drop = _Drop(marked, options, _unrecorded, asked.tasks)
+    return drop.run()
 
 
 class _Mark(Change):
@@ -117,7 +133,20 @@ def _unrecorded(*_: object) -> None:
     """Record nothing: a log that is about to go needs no more commits."""
 
 
+def _ended_by_others(log: LogDirectory, version: int) -> CommitConflictError:
+    return CommitConflictError(
+        f"version {version}, by which the table was dropped, is not in its log any more: another process has ended the "
+        "drop, and there may be another table in the directory",
+        hint="look what is in the directory, and repeat the drop if it is to go as well",
+        table=str(log.root),
+    )
+
+
 class _Drop(Vacuum):
+    def check(self) -> None:
+        """Raise an exception where files must not go, before the table is none any more."""
+        self._candidates.iceberg_directory()
+
     def run(self) -> CleanupResult:
         files = self._candidates.find_all()
         if self._options.dry_run:
@@ -125,17 +154,21 @@ class _Drop(Vacuum):
         done = self._delete(files)
         if done.failed:
             return done
-        last = f"{self._log.path}/{commit_name(self._snapshot.version)}"
         entries, gone, errors = CLEANED_FILES.empty_table(), set[str](), dict[str, StorageError]()
+        last = self._last
         # A writer who began before the drop may still add to the log, such as a checkpoint of an older version.
         for is_end in (False, False, True):
-            if not errors:
-                listed = self._log_files()
-                paths = [path for path in self._absolute(listed) if (path == last) == is_end]
-                removal = delete_files(self._log.storage, self._log.root.path, paths, _LOG_FILE, DROPPED)
+            listed = self._log_files()
+            self._check_none_later(listed)
+            paths = [path for path in self._absolute(listed) if (path == last) == is_end]
+            for start in range(0, 0 if errors else len(paths), _AT_ONCE):
+                # What was listed before the entry of the drop is seen again is of no table that came after it.
+                self._check_mark()
+                some = paths[start : start + _AT_ONCE]
+                removal = delete_files(self._log.storage, self._log.root.path, some, _LOG_FILE, DROPPED)
                 gone.update(removal.deleted)
                 errors.update(removal.failed)
-                entries = pa.concat_tables([entries, listed])
+            entries = pa.concat_tables([entries, listed])
         if not errors:
             drop_directory(self._log.root)
         cut = len(self._candidates.absolute(""))
@@ -144,6 +177,35 @@ class _Drop(Vacuum):
         deleted = entries.filter(pa.array(are_gone, pa.bool_()))
         failed = {path[cut:]: error.message for path, error in errors.items()}
         return dataclasses.replace(done, files=pa.concat_tables([done.files, deleted]), failed=failed)
+
+    @property
+    def _last(self) -> str:
+        return f"{self._log.path}/{commit_name(self._snapshot.version)}"
+
+    def _delete_some(self, files: pa.Table, tasks: FileTasks | None, failed: dict[str, str]) -> pa.Table:
+        self._check_mark()
+        return super()._delete_some(files, tasks, failed)
+
+    def _check_mark(self) -> None:
+        """Raise an exception where the log is not that of the table that was dropped any more."""
+        try:
+            is_there = self._snapshot.live.log_bytes.is_unchanged(self._snapshot.segment.commits[0])
+        except CorruptLogError:
+            is_there = False
+        if not is_there:
+            raise _ended_by_others(self._log, self._snapshot.version)
+
+    def _check_none_later(self, listed: pa.Table) -> None:
+        """Raise an exception where the log has files of a later version than that of the drop."""
+        for path in listed.column("path").to_pylist():
+            file = classify(path.removeprefix(f"{LOG_DIRECTORY}/"))
+            if file is not None and file.version > self._snapshot.version:
+                raise CommitConflictError(
+                    f"{path} came after version {self._snapshot.version}, by which the table was dropped; the log "
+                    "stays",
+                    hint="if it is of no other table, stop the writer that made it, delete it, and repeat the drop",
+                    table=str(self._log.root),
+                )
 
     def _absolute(self, files: pa.Table) -> list[str]:
         return list(map(self._candidates.absolute, files.column("path").to_pylist()))

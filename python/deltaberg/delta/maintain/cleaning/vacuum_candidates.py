@@ -113,7 +113,8 @@ class VacuumCandidates:
         self._guard = min(self._cutoff, self._now - options.untracked)
         self._times = CommitTimes(self._log, snapshot)
         #: The newest commit outside of the retention, which is the mark of this run unless older ones leave files.
-        self._newest_old = self.mark = self._times.last_certainly_before(self._cutoff)
+        self._newest_old = None if options.is_drop else self._times.last_certainly_before(self._cutoff)
+        self.mark = self._newest_old
         names = {name for field in snapshot.partition_fields for name in (field.name, field.physical_name)}
         escaped = {re.escape(text) for name in names for text in (name, hive_text(name))}
         # Directories of partition columns are not hidden, whatever their names.
@@ -132,6 +133,8 @@ class VacuumCandidates:
         self.passed_over: list[str] = []
 
     def _rules(self, snapshot: Snapshot) -> tuple[int, frozenset[int]]:
+        if self._options.is_drop:
+            return 0, frozenset()
         properties = snapshot.metadata.configuration
         asked = frozenset(self._options.keep_versions or ())
         return self._options.retention(properties), kept_versions(properties) | asked
@@ -174,7 +177,6 @@ class VacuumCandidates:
         self._live = self._named = self._retained = self._versions = kernels.PathSet(())
         self._elsewhere = pa.array([], pa.string())
         self._cutoff = self._guard = _NEVER
-        self.mark = None
         files = self._deletable(pa.Table.from_batches(self._of_listing(), CLEANED_FILES))
         self._chosen = len(files)
         reason = CLEANED_FILES.get_field_index("reason")
@@ -299,7 +301,7 @@ class VacuumCandidates:
 
     def _of_listing(self) -> Iterator[pa.RecordBatch]:
         """Return what a listing or an inventory has and nothing needs."""
-        foreign = self._iceberg_directory()
+        foreign = self.iceberg_directory()
         for batch in self._listing():
             paths = batch.column("path")
             inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, INNER_TABLE)), INNER_TABLE)
@@ -365,7 +367,7 @@ class VacuumCandidates:
             shown = pc.replace_substring_regex(shown, self._shown_columns, r"\1x")
         return are_hidden(shown)
 
-    def _iceberg_directory(self) -> str | None:
+    def iceberg_directory(self) -> str | None:
         """Return the directory that may hold metadata of an Iceberg table, if it does.
 
         Raises

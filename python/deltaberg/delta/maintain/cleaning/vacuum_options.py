@@ -31,6 +31,8 @@ class VacuumOptions:
     ----------
     even_if_empty
         Whether a run is recorded that finds nothing to delete.
+    is_drop
+        Whether the table goes as a whole, whatever its properties say of versions and files that are to stay.
     """
 
     retention_hours: float | None = None
@@ -43,6 +45,7 @@ class VacuumOptions:
     logging: bool | None = None
     progress: OnProgress | None = None
     even_if_empty: bool = True
+    is_drop: bool = False
 
     def __post_init__(self) -> None:
         check_flags(self, "dry_run", "enforce_retention_duration")
