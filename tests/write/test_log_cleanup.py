@@ -296,9 +296,20 @@ def test_what_cannot_be_deleted_is_told(builder: DeltaBuilder, monkeypatch: pyte
     _checkpoint(builder, 9)
     stuck = f"_delta_log/{3:020}.json"
     failure = DeletionFailure(str(builder.root / stuck), StorageError("no such right"))
-    monkeypatch.setattr(LocalStorage, "delete_many", lambda *_: [failure])
+    left = builder.log / f".deltaberg-{'0' * 32}.tmp"
+    left.touch()
+    _touch(left, dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc))
+
+    def only_the_leftover(_: Any, paths: Any, deleted: Any) -> list[DeletionFailure]:
+        for path in paths:
+            if path == str(left):
+                left.unlink()
+                deleted(path)
+        return [failure]
+
+    monkeypatch.setattr(LocalStorage, "delete_many", only_the_leftover)
     done = DeltaTable(builder.root).cleanup_metadata(_NOW)
-    assert (done.deleted_files, dict(done.failed), done.is_complete) == (0, {stuck: "no such right"}, False)
+    assert (done.deleted_files, dict(done.failed), done.is_complete) == (1, {stuck: "no such right"}, False)
     assert done.first_version is None
     (warnings,) = _append(builder, 1)
     assert warnings == (

@@ -64,7 +64,7 @@ class LogCleanup(CleanupResult):
     Parameters
     ----------
     first_version
-        The first version that the log still holds for sure; None if no entry had to go.
+        The first version that the log still holds for sure; None if no entry goes.
     """
 
     first_version: int | None = None
@@ -156,6 +156,7 @@ def clean_up_log(
             staying[STRAY] += len(removal.kept)
             failed = removal.failed
         cut = len(log.path) - len(LOG_DIRECTORY)
+        begins_later = any(path.rpartition("/")[0] == log.path and unneeded[path].reason != _LEFT for path in gone)
         return LogCleanup(
             dry_run,
             _as_cleaned([unneeded[path] for path in gone], cut),
@@ -163,7 +164,7 @@ def clean_up_log(
             {reason: count for reason, count in staying.items() if count},
             time.monotonic() - begun,
             (),
-            first if gone else None,
+            first if begins_later else None,
         )
 
 
