@@ -97,7 +97,8 @@ def test_an_interrupted_drop_is_repeated(
             (root / f"_delta_log/{number:020}.json").unlink()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(*((dropped_table, "delete_files") if is_late else (dropped_table._Drop, "run")), stop)
+    owner, name = (dropped_table, "delete_files") if is_late else (dropped_table._Drop, "run")
+    monkeypatch.setattr(owner, name, stop)
     with pytest.raises(KeyboardInterrupt):
         dropped_table.drop_table(LogDirectory(parse_location(root), StoreSpec()), DropRequest(purge=True))
     monkeypatch.undo()
