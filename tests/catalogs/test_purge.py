@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.errors import InvalidArgumentError, StorageError, TableNotFoundError
+from deltaberg.errors import InvalidArgumentError, StorageError, TableNotFoundError, UnsafePathError
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.storage.local import LocalStorage
 from tests.catalogs.rest_server import RestServer
@@ -86,6 +86,54 @@ def test_files_that_may_be_those_of_others(catalog: Any) -> None:
     assert ids_of(catalog.load_table("db.t")) == [2, 3]
     catalog.drop_table("db.copy")
     assert catalog.drop_table("db.t", purge=True).deleted_files > len(before)
+
+
+@pytest.mark.parametrize("where", ["directory", "database"])
+def test_a_table_that_lives_on_elsewhere(catalog: Any, tmp_path: Path, where: str) -> None:
+    """Its directory, or another database, has newer metadata of it, which needs what is known here."""
+    other: Any
+    if where == "directory":
+        other = deltaberg.create_table(tmp_path / "t", _ID, format="iceberg")
+        other.append(ids(1))
+        catalog.register_table("db.t", other.metadata_location)
+    else:
+        table = catalog.create_table("db.t", _ID)
+        table.append(ids(1))
+        far: Any = deltaberg.load_catalog("far", type="sql", uri=f"sqlite:///{tmp_path}/far.db", warehouse=tmp_path)
+        far.create_namespace("db")
+        other = far.register_table("db.t", table.metadata_location)
+    other.append(ids(2))
+    for dry_run in (True, False):
+        with pytest.raises(InvalidArgumentError, match="that its newest metadata does not know"):
+            catalog.drop_table("db.t", purge=True, dry_run=dry_run)
+    assert (ids_of(catalog.load_table("db.t")), ids_of(other.refresh())) == ([1], [1, 2])
+
+
+def test_what_cannot_be_found_out_fails_while_the_table_is_there(catalog: Any) -> None:
+    table = _table(catalog)
+    place = Path(table.metadata_location.removeprefix("file://"))
+    raw = json.loads(place.read_text())
+    statistics = {"snapshot-id": raw["current-snapshot-id"], "statistics-path": f"{raw['location']}/../s.puffin"}
+    statistics |= {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
+    place.write_text(json.dumps({**raw, "statistics": [statistics]}))
+    with pytest.raises(UnsafePathError):
+        catalog.drop_table("db.t", purge=True)
+    place.write_text(json.dumps(raw))
+    with (
+        mock.patch.object(Sweep, "in_own_folders", side_effect=StorageError("slow down")),
+        pytest.raises(StorageError, match="slow down"),
+    ):
+        catalog.drop_table("db.t", purge=True)
+    assert ids_of(catalog.load_table("db.t")) == [2, 3]
+    # Behind the drop, whatever fails says how the table comes back.
+    with (
+        mock.patch.object(Sweep, "carry_out", side_effect=StorageError("slow down")),
+        pytest.raises(StorageError, match=rf"slow down(?s:.*)register the table again by {table.metadata_location}"),
+    ):
+        catalog.drop_table("db.t", purge=True)
+    assert not catalog.table_exists("db.t")
+    catalog.register_table("db.t", table.metadata_location)
+    assert catalog.drop_table("db.t", purge=True).is_complete
 
 
 def test_files_elsewhere_and_of_tables_below_stay(catalog: Any, tmp_path: Path) -> None:

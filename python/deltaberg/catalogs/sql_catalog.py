@@ -152,8 +152,9 @@ class SqlCatalog(Catalog):
             from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
 
             loaded = self._pointer(levels, None).load()
-            purging = TablePurge(loaded, asked)
             self._check_unshared(levels, loaded)
+            purging = TablePurge(loaded, asked)
+            purging.find()
         if asked.dry_run:
             self._check_exists(levels)
             return None if purging is None else purging.planned()

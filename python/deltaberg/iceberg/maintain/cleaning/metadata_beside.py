@@ -139,6 +139,6 @@ def _check(one: _Beside, metadata: TableMetadata, loaded: LoadedTable, reached: 
     raise InvalidArgumentError(
         f"{one.file} is metadata of this table that its newest metadata does not know, and may be what another name or "
         "another catalog finds it by; nothing was deleted",
-        hint="remove the orphans by that catalog or name; if there is none, a commit was interrupted: delete the file",
+        hint="clean it up by that catalog or name; if there is none, a commit was interrupted: delete the file",
         file=str(one.file),
     )

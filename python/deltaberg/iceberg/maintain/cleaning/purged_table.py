@@ -10,11 +10,12 @@ already is passed over.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError, DeltabergError
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT
 from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.maintain.cleaning.metadata_beside import check_metadata_beside
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, is_in, own_folders
@@ -50,6 +52,14 @@ _POINTER_FILE = FileKind(
 )
 
 
+class _Found(NamedTuple):
+    """The files that metadata names, those of them that are the table's, and how many tables may share."""
+
+    named: pa.Table
+    own: pa.Table
+    shared: int
+
+
 class TablePurge:
     """The purge of a table, which is made ready before the table is dropped, so that a refusal leaves it there.
 
@@ -66,7 +76,8 @@ class TablePurge:
     Raises
     ------
     InvalidArgumentError
-        The property ``gc.enabled`` is false, a directory is also that of another table, or none of this one.
+        The property ``gc.enabled`` is false, a directory is also that of another table, or none of this one. A catalog
+        does not know metadata in the directory that may be that of another table, or a newer state of this one.
     """
 
     def __init__(self, loaded: LoadedTable, asked: DropRequest, pointers: Sequence[ObjectMeta] | None = None) -> None:
@@ -87,16 +98,37 @@ class TablePurge:
         self._reader = reader_of(loaded)
         self._unread: list[str] = []
         self._lost: list[str] = []
+        self._sweep = Sweep(lambda known: known, loaded, Reached(self._places), self._tasks, None, alone=self.alone)
+        self._found: _Found | None = None
+        if pointers is None:
+            reached = Reached(self._places)
+            reached.add(loaded, ())
+            folders = [*own_folders(loaded, loaded.metadata), *self.alone]
+            # A commit that is about to land may be one to another catalog.
+            check_metadata_beside(loaded, folders, self._places, reached, sys.maxsize)
+
+    def find(self) -> _Found:
+        """Find the files, once: what cannot be found out fails here, before a catalog forgets the table.
+
+        Raises
+        ------
+        DeltabergError
+            The metadata names what nobody could find, or the store failed.
+        """
+        if self._found is None:
+            named = self._files()
+            own = self._sweep.in_own_folders(named)
+            self.named = self._sweep.as_cleaned(own).column("path")
+            self._found = _Found(named, own, self._in_shared_folders(_left_of(named, own)))
+        return self._found
 
     def planned(self) -> CleanupResult:
         """Return what a purge would delete."""
-        begun, named = time.monotonic(), self._files()
-        sweep = self._sweep(lambda known: known)
-        files = self._own(sweep, named)
-        if self._in_shared_folders(_left_of(named, files)):
+        begun, (named, files, shared) = time.monotonic(), self.find()
+        if shared:
             files = files.filter(pc.less_equal(files.column("stage"), _CONTENT))
         warnings = [*self._unread, *self._of_lost(), *_of_outside(named, files)]
-        return _result(begun, sweep, files, warnings, is_dry=True)
+        return _result(begun, self._sweep, files, warnings, is_dry=True)
 
     def run(self, check: Callable[[], object]) -> CleanupResult:
         """Delete the files. The table must not be in the catalog any more.
@@ -105,23 +137,36 @@ class TablePurge:
         ----------
         check
             Raises an exception if somebody has the table again. It is called before each batch of files goes.
+
+        Raises
+        ------
+        DeltabergError
+            The store failed. The hint says how a catalog gets the table back.
         """
+        try:
+            return self._run(check)
+        except DeltabergError as error:
+            if self._pointers is None:
+                again = f"register the table again by {self._loaded.file}, and drop it once more"
+                error.hint = f"the catalog no longer has the table: {again}"
+            raise
+
+    def _run(self, check: Callable[[], object]) -> CleanupResult:
         begun = time.monotonic()
 
         def load(known: LoadedTable) -> LoadedTable:
             check()
             return known
 
-        sweep = self._sweep(load)
-        named = self._files()
+        sweep = self._sweep
+        sweep.load = load
+        named, files, shared = self.find()
         if self._pointers and self._unread:
             raise CorruptMetadataError(
                 f"the table cannot be dropped: {self._unread[0]}",
                 hint="repair the table first, or delete its directory",
                 table=str(self._loaded.root),
             )
-        files = self._own(sweep, named)
-        shared = self._in_shared_folders(_left_of(named, files))
         gone = [files.slice(0, 0)]
         stages = files.column("stage")
         # While one of them stays, the directory is still a table, and so whatever it names has to stay.
@@ -156,14 +201,6 @@ class TablePurge:
         above = (pc.starts_with(left, f"{str(one).rstrip('/')}/") for one in others)
         count: int = reduce(pc.or_, above, pa.repeat(pa.scalar(False), len(left))).true_count
         return count
-
-    def _sweep(self, load: Callable[[LoadedTable], LoadedTable]) -> Sweep:
-        return Sweep(load, self._loaded, Reached(self._places), self._tasks, None, alone=self.alone)
-
-    def _own(self, sweep: Sweep, named: pa.Table) -> pa.Table:
-        files = sweep.in_own_folders(named)
-        self.named = sweep.as_cleaned(files).column("path")
-        return files
 
     def _files(self) -> pa.Table:
         """Return the files that metadata names, each once, with the stage in which it goes."""
