@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint
 from deltaberg.storage.location import parse_location
 from deltaberg.table.arguments import check_flags
@@ -153,7 +153,7 @@ class DropRequest:
         locations = self.locations
         if locations is None:
             locations = ()
-        elif isinstance(locations, (str, os.PathLike)) or not isinstance(locations, Iterable):
+        elif not is_list(locations):
             locations = (locations,)
         object.__setattr__(self, "locations", tuple(map(parse_location, locations)))
         for name, said in (("locations", bool(self.locations)), ("on_spark", self.on_spark is not None)):

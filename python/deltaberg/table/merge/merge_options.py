@@ -88,9 +88,9 @@ class MergeOptions:
         path = value.path
         if len(path) > 1 and path[0].lower() in (self.source_alias.lower(), self.target_alias.lower()):
             path = path[1:]
-        name = ColumnValue(path)
+        name = f"{ColumnValue(path)!s:.100}"
         return InvalidArgumentError(
-            f"the condition of the merge is a column alone, {value}: {error.message}",
+            f"the condition of the merge is a column alone, {value!s:.100}: {error.message:.200}",
             hint=f"{self._match(name)}, or {self.target_alias}.{name} for those where it is true",
         )
 
