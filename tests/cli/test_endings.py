@@ -166,8 +166,8 @@ def test_each_command_has_help() -> None:
             assert option in text
         reads = COMMANDS[name] in ("inspect", "scan")
         for option in ("--version", "--timestamp", "--location-map"):
-            # A clone is made of a version or a time, too.
-            assert (option in text) == (reads or (name == "clone" and option != "--location-map"))
+            # A clone is made of a version or a time, too, and one can be verified.
+            assert (option in text) == (reads or name == "verify" or (name == "clone" and option != "--location-map"))
 
 
 def test_version() -> None:
