@@ -57,6 +57,11 @@ class Location(NamedTuple):
     authority: str
     path: str
 
+    @property
+    def parent(self) -> Location:
+        """The directory that it is in."""
+        return self._replace(path=self.path.rpartition("/")[0])
+
     def join(self, relative: str) -> Location:
         """Return a location below this one; ``relative`` is decoded and uses slashes."""
         base = self.path.rstrip("/")

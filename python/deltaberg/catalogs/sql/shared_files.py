@@ -57,7 +57,7 @@ class SharedFiles:
         folders = _metadata_folders(loaded)
         elsewhere = []
         for name, file in places:
-            if without_links(_above(file)) not in folders:
+            if without_links(file.parent) not in folders:
                 elsewhere.append((name, file))
             elif not same_table or self._is_of(file, loaded):
                 raise _refusal(name, loaded)
@@ -98,21 +98,17 @@ class SharedFiles:
         return any(is_in(one, theirs) for one in ours) or any(is_in(one, ours) for one in theirs)
 
 
-def _above(file: Location) -> Location:
-    return file._replace(path=file.path.rpartition("/")[0])
-
-
 def _metadata_folders(loaded: LoadedTable) -> list[Location]:
     """Return the directories where another name of a table, or another table in its place, has its metadata."""
     homes = own_folders(loaded, loaded.metadata, ())
-    named = [_above(loaded.file), *(one.join(METADATA_DIRECTORY) for one in homes)]
+    named = [loaded.file.parent, *(one.join(METADATA_DIRECTORY) for one in homes)]
     return [*map(without_links, named), *own_folders(loaded, loaded.metadata)]
 
 
 def _folders(loaded: LoadedTable) -> Iterator[Location]:
     """Yield the directories in which a table has, or had, its metadata and manifest lists, and those of its files."""
     yield from own_folders(loaded, loaded.metadata)
-    yield without_links(_above(loaded.file))
+    yield without_links(loaded.file.parent)
     named = [entry.metadata_file for entry in loaded.metadata.metadata_log]
     for one in loaded.metadata.snapshots.values():
         named += one.manifests if one.manifest_list is None else [one.manifest_list]

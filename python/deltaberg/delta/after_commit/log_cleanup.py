@@ -306,7 +306,7 @@ def _expired_staged(log: LogDirectory, kept: int) -> list[ObjectMeta]:
 
 def _expired_sidecars(log: LogDirectory, listed: Sequence[LogEntry], kept: int, now: int) -> list[ObjectMeta]:
     """Return the sidecars that no remaining checkpoint names, and that are too old to belong to one in the making."""
-    # A caller who takes a later time for now makes no writer's file older.
+    # A caller may pass a later time, which makes no file of a writer older.
     before = _day_before(min(now, time.time_ns() // 1_000_000))
     old = [meta for meta in log.storage.list_from(f"{log.path}/{SIDECAR_DIRECTORY}") if meta.modified <= before]
     if not old:

@@ -50,7 +50,7 @@ def delete_outdated(base: LoadedTable, after: TableMetadata) -> list[str]:
             except UnsafePathError as error:
                 stays.append(f"{text}: {error.message}")
                 continue
-            above = file._replace(path=file.path.rpartition("/")[0])
+            above = file.parent
             if above in folders:
                 together.setdefault(above, []).append(file.path)
             else:
@@ -73,7 +73,7 @@ def _folders(base: LoadedTable, after: TableMetadata, resolver: PathResolver) ->
     return {
         *(resolver.resolve(text) for text in named),
         base.root.join(METADATA_DIRECTORY),
-        base.file._replace(path=base.file.path.rpartition("/")[0]),
+        base.file.parent,
     }
 
 

@@ -39,7 +39,7 @@ def tables_around(root: Location, store: StoreSpec) -> Iterator[tuple[Location, 
         with suppress(StorageError):
             for known in tables_at(place, store):
                 yield place, known
-        place = place._replace(path=place.path.rpartition("/")[0])
+        place = place.parent
 
 
 def _has_metadata(place: Location, store: StoreSpec) -> bool:

@@ -36,12 +36,10 @@ def receiver(progress: Any, taken: str) -> Callable[[Any], object] | None:
     MissingDependencyError
         It is to be shown, and rich is not installed.
     """
-    if progress is None or progress is False:
-        return None
+    check_progress(progress, taken)
     if progress is True:
         return ShownProgress.on_screen()
-    checked_function("progress", progress, taken)
-    tell: Callable[[Any], object] = progress
+    tell: Callable[[Any], object] | None = None if progress is False else progress
     return tell
 
 
@@ -53,7 +51,7 @@ def check_progress(progress: Any, taken: str) -> None:
 
 @contextmanager
 def shown_while(progress: Any, taken: str) -> Iterator[Callable[[Any], object] | None]:
-    """Give what `receiver` returns, and take away in the end what it shows."""
+    """Yield what `receiver` returns, and remove at the end what it shows."""
     tell = receiver(progress, taken)
     try:
         yield tell

@@ -82,7 +82,7 @@ def check_metadata_beside(
 
 def _unnamed(loaded: LoadedTable, folders: list[Location], reached: Reached) -> Iterator[_Beside]:
     """Yield the metadata files in the directories of a table that its newest metadata does not name."""
-    own = loaded.file._replace(path=loaded.file.path.rpartition("/")[0])
+    own = loaded.file.parent
     for folder in dict.fromkeys(map(without_links, [own, *(one.join(METADATA_DIRECTORY) for one in folders)])):
         listed = loaded.store.open(folder).list_from(folder.path)
         unnamed = [_Beside(folder._replace(path=meta.path), meta.modified) for meta in listed]

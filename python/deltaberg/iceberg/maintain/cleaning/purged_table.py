@@ -89,7 +89,7 @@ class TablePurge:
         #: Whether all files are gone that could be found.
         self.is_whole = False
         self._places = Places(loaded)
-        any_folder = Sweep(lambda places: places, loaded, Reached(self._places), None, None)
+        any_folder = Sweep(lambda table: table, loaded, Reached(self._places), None, None)
         #: The directories beside the location from which files go.
         self.alone = list(map(any_folder.folder, asked.locations))
         self._tasks = asked.tasks
@@ -98,7 +98,7 @@ class TablePurge:
         self._reader = reader_of(loaded)
         self._unread: list[str] = []
         self._lost: list[str] = []
-        self._sweep = Sweep(lambda places: places, loaded, Reached(self._places), self._tasks, None, alone=self.alone)
+        self._sweep = Sweep(lambda table: table, loaded, Reached(self._places), self._tasks, None, alone=self.alone)
         self._found: _Found | None = None
         if pointers is None:
             reached = Reached(self._places)

@@ -93,7 +93,7 @@ def is_of_another(loaded: LoadedTable, folder: Location) -> bool:
     if store.has_objects(folder.join("_delta_log").path):
         return True
     metadata = folder.join(METADATA_DIRECTORY)
-    own = loaded.file._replace(path=loaded.file.path.rpartition("/")[0])
+    own = loaded.file.parent
     if metadata in (own, without_links(own)):
         return False
     try:
@@ -189,7 +189,7 @@ class Sweep:
         Raises
         ------
         InvalidArgumentError
-            It is none of the table's, or one of another table, too.
+            It is not one of the table's directories, or another table has it as well.
         """
         place = without_links(asked)
         if not is_in(place, self._folders):

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.hints import shown_value
 from deltaberg.spark.read.read_tasks import (
     NUMBER_COLUMN,
     BatchFunction,
@@ -128,7 +129,7 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
         """Return the position of an offset of a checkpoint, which may be that of another source."""
         if not isinstance(recorded, Mapping):
             raise InvalidArgumentError(
-                f"{recorded!r:.200} is no offset of a stream of a table",
+                f"{shown_value(recorded)} is no offset of a stream of a table",
                 hint="the checkpoint is that of another query: choose a new one",
                 table=self._stream.source.table,
             )

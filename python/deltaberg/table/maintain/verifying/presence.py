@@ -155,7 +155,7 @@ def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[
     lacking: dict[Location, list[int]] = {}
     for number, (place, answer) in enumerate(zip(places, presences, strict=True)):
         if answer is None:
-            lacking.setdefault(place._replace(path=place.path.rpartition("/")[0]), []).append(number)
+            lacking.setdefault(place.parent, []).append(number)
 
     def confirm(item: tuple[Location, list[int]]) -> dict[str, Presence]:
         folder, numbers = item
