@@ -13,6 +13,7 @@ import pytest
 
 import deltaberg
 from deltaberg.catalogs.base import table_pointer
+from deltaberg.catalogs.rest.rest_commit import RestAttempt
 from deltaberg.errors import (
     CommitUnknownError,
     ConstraintViolationError,
@@ -21,12 +22,14 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from deltaberg.iceberg.location.directory_commit import DirectoryAttempt
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, find_commit
 from deltaberg.iceberg.updates import updates as changes
-from deltaberg.table.commit.commit import ClockedPolicy
+from deltaberg.storage.base import PutOutcome, PutResult
+from deltaberg.table.commit.commit import ClockedPolicy, Fate
 from tests.catalogs.rest_server import error_body
 from tests.catalogs.rest_writer import WritableServer
 from tests.catalogs.written import FIRST
@@ -297,3 +300,56 @@ def test_tables_and_namespaces(writable: WritableServer, waits: list[float]) -> 
         catalog.drop_table("a.t")
     writable.scripted["/v1/namespaces/a/tables/t"].append((502, {}, None))
     catalog.drop_table("a.t")
+
+
+#: Moves of a branch, the branch, and the rows that it has once the row 8 was appended on top.
+_MOVES: dict[str, tuple[Callable[[Any], object], str, set[int]]] = {
+    "publish": (lambda table: table.publish("later"), "main", {0, 1, 2, 8}),
+    "publish to a branch": (lambda table: table.publish("later", branch="b"), "b", {0, 1, 2, 8}),
+    "fast-forward": (lambda table: table.alter().fast_forward("b", "ahead").commit(), "b", {0, 1, 2, 8}),
+    "rollback": (
+        lambda table: table.alter().rollback_to_snapshot(table.snapshots[0].snapshot_id).commit(),
+        "main",
+        {0, 8},
+    ),
+}
+
+
+@pytest.mark.parametrize("move", _MOVES)
+@pytest.mark.parametrize("kind", [RestAttempt, DirectoryAttempt])
+def test_a_branch_that_others_go_on_with_shows_a_move_without_an_answer(
+    catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, move: str, kind: Any
+) -> None:
+    """A move adds no snapshot that would tell. It is no conflict, and to make it again would undo what came on top."""
+    root = str(tmp_path / "t")
+    of_catalog = kind is RestAttempt
+    table = (catalog if of_catalog else deltaberg).create_table(
+        *(("sales.moved",) if of_catalog else (root,)), ids().schema, **({} if of_catalog else {"format": "iceberg"})
+    )
+
+    def opened(**state: Any) -> Any:
+        return catalog.load_table("sales.moved", **state) if of_catalog else deltaberg.open_table(root, **state)
+
+    for number in (0, 1):
+        table.append(ids(number))
+    table.append(ids(2), properties={"wap.id": "later"})
+    table.alter().create_branch("b").create_branch("ahead", table.snapshots[-1].snapshot_id).commit()
+    change, branch, expected = _MOVES[move]
+    send, look = kind.send, kind.look
+
+    def send_without_answer(attempt: Any) -> PutResult:
+        send(attempt)
+        if of_catalog:
+            attempt.note(PutOutcome.UNKNOWN)
+        return PutResult(PutOutcome.UNKNOWN)
+
+    def look_after_others(attempt: Any) -> Fate:
+        monkeypatch.undo()
+        opened().append(ids(8), branch=branch)
+        fate: Fate = look(attempt)
+        return fate
+
+    monkeypatch.setattr(kind, "send", send_without_answer)
+    monkeypatch.setattr(kind, "look", look_after_others)
+    change(table)
+    assert set(ids_of(opened(ref=branch))) == expected

@@ -31,7 +31,7 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied
+from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied, is_applied_below
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
@@ -310,7 +310,11 @@ class RestAttempt:
             return self.trace.is_in(metadata)
         if not self._is_same_table(metadata):
             return False
-        return self.proposal.is_new or is_applied(self.proposal.updates, metadata)
+        if self.proposal.is_new:
+            return True
+        if not self._may_arrive:
+            return is_applied(self.proposal.updates, metadata)
+        return is_applied_below(self.proposal.updates, self.proposal.base.metadata, metadata)
 
     def confirm(self) -> Fate:
         """Return that the change is part of the table: the answer has shown it."""

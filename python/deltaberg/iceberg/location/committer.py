@@ -11,11 +11,20 @@ from deltaberg.errors import DeltabergError
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.updates.requirements import Requirement
-from deltaberg.iceberg.updates.updates import AddSnapshot, Update, apply_updates
+from deltaberg.iceberg.updates.updates import AddSnapshot, SetSnapshotRef, Update, apply_updates
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Fate
 
-__all__ = ["Attempt", "Committer", "Proposal", "Trace", "fate_by_snapshots", "file_digest", "is_applied"]
+__all__ = [
+    "Attempt",
+    "Committer",
+    "Proposal",
+    "Trace",
+    "fate_by_snapshots",
+    "file_digest",
+    "is_applied",
+    "is_applied_below",
+]
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,30 @@ def is_applied(updates: Iterable[Update], metadata: TableMetadata) -> bool:
     except DeltabergError:
         return False
     return bool(found.raw == apply_updates(metadata, (), now_ms=moment).raw)
+
+
+def is_applied_below(updates: Iterable[Update], base: TableMetadata, later: TableMetadata) -> bool:
+    """Return whether later metadata has the changes that were made to a base, also where others went on from them.
+
+    A branch that was moved to a snapshot need not be there any more: others may have committed on top of it.
+    """
+    return is_applied([one for one in updates if not _has_gone_on(one, base, later)], later)
+
+
+def _has_gone_on(update: Update, base: TableMetadata, later: TableMetadata) -> bool:
+    """Return whether a branch goes through the snapshot that it was moved to, as it could not from the base."""
+    if not isinstance(update, SetSnapshotRef) or update.ref.type != "branch":
+        return False
+    before, after = _branch_history(base, update.ref_name), _branch_history(later, update.ref_name)
+    target = update.ref.snapshot_id
+    return target in after and (target not in before or before[0] not in after)
+
+
+def _branch_history(metadata: TableMetadata, branch: str) -> list[int]:
+    """Return the ids of the snapshots of a branch, from the newest one back."""
+    ref = metadata.all_refs.get(branch)
+    newest = None if ref is None else metadata.snapshots.get(ref.snapshot_id)
+    return [] if newest is None else [one.snapshot_id for one in metadata.ancestors(newest)]
 
 
 class Attempt(Protocol):

@@ -25,7 +25,14 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
+from deltaberg.iceberg.location.committer import (
+    Proposal,
+    Trace,
+    fate_by_snapshots,
+    file_digest,
+    is_applied,
+    is_applied_below,
+)
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -287,7 +294,7 @@ class DirectoryAttempt:
         return fate_by_snapshots(self.proposal, newest)
 
     def _is_shown_in(self, later: TableMetadata) -> bool:
-        """Return whether later metadata shows the changes: as they are, or a move of main in its log."""
+        """Return whether later metadata shows the changes, also where others went on from them, or moved main back."""
         moved = [one for one in self.proposal.updates if isinstance(one, SetSnapshotRef) and one.ref_name == MAIN]
         now = self.metadata.last_updated_ms
         if any(
@@ -296,7 +303,7 @@ class DirectoryAttempt:
             for log in later.snapshot_log
         ):
             return is_applied([one for one in self.proposal.updates if one not in moved], later)
-        return is_applied(self.proposal.updates, later)
+        return is_applied_below(self.proposal.updates, self.proposal.base.metadata, later)
 
     def discard(self) -> None:
         """Delete the file if it was written into a gap of the history, where readers could take it for a commit."""
