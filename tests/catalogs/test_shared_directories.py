@@ -97,6 +97,71 @@ def test_expiry_of_a_table_with_two_names(catalog: Any, peer: Any, tmp_path: Pat
     assert (ids_of(table), ids_of(catalog.load_table("db.c"))) == ([1, 2], [3])
 
 
+def _in_its_directory(catalog: Any, root: Path) -> tuple[Any, Any]:
+    """A table of a directory, and a catalog that has entered a state of its past."""
+    table = deltaberg.create_table(root, _ID, format="iceberg", properties=_EXPIRING)
+    table.append(ids(1))
+    table.overwrite(ids(2))
+    return table, catalog.register_table("db.t", table.metadata_location)
+
+
+def _in_another_database(catalog: Any, root: Path) -> tuple[Any, Any]:
+    table = catalog.create_table("db.t", _ID, location=str(root), properties=_EXPIRING)
+    table.append(ids(1))
+    table.overwrite(ids(2))
+    far: Any = deltaberg.load_catalog("far", type="sql", uri=f"sqlite:///{root.parent}/far.db")
+    far.create_namespace("db")
+    return table, far.register_table("db.t", table.metadata_location)
+
+
+_EXPIRING = {"history.expire.max-snapshot-age-ms": "1"}
+_EXPIRIES: list[Callable[[Any], Any]] = [
+    lambda table: table.expire_snapshots(older_than="9999-12-31", dry_run=True),
+    lambda table: table.expire_snapshots(older_than="9999-12-31"),
+    lambda table: table.expire_snapshots(snapshot_ids=[next(iter(table.metadata.snapshots))]),
+    lambda table: table.maintain(deltaberg.MaintenancePolicy(steps=["expire_snapshots"])),
+]
+
+
+@pytest.mark.parametrize("made", [_in_its_directory, _in_another_database])
+def test_expiry_by_a_name_at_a_past_state(catalog: Any, tmp_path: Path, made: Any) -> None:
+    """What newer metadata beside it needs stays: it is refused, or kept where it may be that of a running commit."""
+    table, past = made(catalog, tmp_path / "t")
+    table.restore(next(iter(table.metadata.snapshots)))
+    _aged(tmp_path / "t")
+    before = past.metadata_location
+    for act in _EXPIRIES:
+        with pytest.raises(InvalidArgumentError, match="its newest metadata does not know"):
+            act(past)
+    assert past.refresh().metadata_location == before
+    for file in (tmp_path / "t" / "metadata").iterdir():
+        os.utime(file)
+    done = past.expire_snapshots(older_than="9999-12-31")
+    assert (len(done.snapshot_ids), done.deleted_files) == (1, 0)
+    assert ids_of(table.refresh()) == [1]
+
+
+def test_expiry_where_two_names_have_gone_apart(catalog: Any, tmp_path: Path) -> None:
+    """The one that has gone further knows nothing of the other, whose metadata is older."""
+    table, past = _in_another_database(catalog, tmp_path / "t")
+    table.restore(next(iter(table.metadata.snapshots)))
+    # One commit may be one that failed, and what it needs stays; nobody goes on from a failed one.
+    for number in range(4):
+        past.append(ids(3 + number))
+    _aged(tmp_path / "t")
+    done = past.expire_snapshots(older_than="9999-12-31")
+    assert (len(done.snapshot_ids), ids_of(table.refresh())) == (5, [1])
+    assert done.deleted_files
+    table.alter().set({"a": "b"}).commit()
+    past.append(ids(9))
+    _aged(tmp_path / "t")
+    before = past.metadata_location
+    for act in (*_EXPIRIES, lambda table: table.remove_orphan_files(**_NOW)):
+        with pytest.raises(InvalidArgumentError, match="its newest metadata does not know"):
+            act(past)
+    assert (past.refresh().metadata_location, ids_of(table.refresh())) == (before, [1])
+
+
 def test_metadata_of_a_commit_that_was_interrupted(catalog: Any) -> None:
     """It goes once the table has gone on; before, nobody can know whether another catalog finds the table by it."""
     table = catalog.create_table("db.t", _ID, properties={"write.metadata.previous-versions-max": "5"})

@@ -188,7 +188,7 @@ def test_nothing_goes_where_something_is_missing(tmp_path: Path, monkeypatch: py
     lost.unlink()
     # A file that was committed in the last hour may not be listed yet, in some stores.
     assert _paths(table.remove_orphan_files()) == ["data/x.parquet"]
-    monkeypatch.setattr(orphans_module, "_SETTLED", 0)
+    monkeypatch.setattr(orphans_module, "SETTLED", 0)
     with pytest.raises(DataFileNotFoundError, match=r"files are missing \(1\) that the table names") as caught:
         table.remove_orphan_files(dry_run=False)
     assert lost.name in str(caught.value)
@@ -211,7 +211,7 @@ def test_nothing_goes_where_something_is_missing(tmp_path: Path, monkeypatch: py
 @pytest.mark.req("ICE-MNT-10")
 def test_the_way_out_where_a_file_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names what needs the lost file, and once that is gone, orphans go."""
-    monkeypatch.setattr(orphans_module, "_SETTLED", 0)
+    monkeypatch.setattr(orphans_module, "SETTLED", 0)
     table = new_table(tmp_path)
     table.append(rows_of(1))
     table.alter().create_tag("kept").commit()

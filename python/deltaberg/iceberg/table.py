@@ -526,8 +526,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         Raises
         ------
         InvalidArgumentError
-            The property ``gc.enabled`` is false, the directory is also a Delta table, a branch or a tag names a
-            snapshot of ``snapshot_ids``, or an argument is not valid.
+            The property ``gc.enabled`` is false, the directory is also a Delta table, there is newer metadata of the
+            table beside it, a branch or a tag names a snapshot of ``snapshot_ids``, or an argument is not valid.
         VersionNotFoundError
             The table does not have one of ``snapshot_ids``.
         DataFileNotFoundError, CorruptTableError
@@ -609,8 +609,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         Raises
         ------
         InvalidArgumentError
-            The property ``gc.enabled`` is false, the directory is also that of another table, files may belong to
-            running writers, a file has the path of one in another store, or an argument is not valid.
+            The property ``gc.enabled`` is false, the directory is also that of another table or in one, files may
+            belong to running writers, a file has the path of one in another store, or an argument is not valid.
         DataFileNotFoundError
             The table names files that are not there. Nothing was deleted.
         StorageError

@@ -11,9 +11,10 @@ import pyarrow as pa
 from deltaberg.errors import DeltabergError, in_context
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import KnowsOthers, TablePointer
+from deltaberg.iceberg.maintain.cleaning.metadata_beside import SETTLED, keep_what_is_beside
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, statistics_of
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import Expired, ExpiryRequest, check_collected, expired_of
-from deltaberg.iceberg.maintain.cleaning.sweep import SNAPSHOT_FILE, Sweep, check_alone
+from deltaberg.iceberg.maintain.cleaning.sweep import SNAPSHOT_FILE, Sweep, check_alone, own_folders
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.expiry_guard import ExpiryGuard, GuardRemovedError, guards_of
@@ -96,7 +97,8 @@ def expire_table(
     ------
     InvalidArgumentError
         The property ``gc.enabled`` is false, the directory is also a Delta table, the catalog has the table by another
-        name as well, or a branch or a tag names a snapshot that is to expire.
+        name as well, there is metadata of the table beside it that it does not know, or a branch or a tag names a
+        snapshot that is to expire.
     VersionNotFoundError
         The table does not have a snapshot that is to expire.
     DeltabergError
@@ -128,7 +130,8 @@ class _Expiry:
         self._asked = asked
         self._options = options
         self._tasks = tasks
-        self._reached = Reached(Places(loaded), tasks)
+        self._places = Places(loaded)
+        self._reached = Reached(self._places, tasks)
         self._expired = Expired()
         self._guard: ExpiryGuard | None = None
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
@@ -201,6 +204,10 @@ class _Expiry:
         self._base = replace(self._base, metadata=metadata)
         if expired or self._asked.clean_expired_metadata:
             self._reached.add(self._base, kept)
+        if expired:
+            # What this name of the table leads to may be older than what others lead to.
+            folders = own_folders(self._base, metadata)
+            keep_what_is_beside(self._base, folders, self._places, self._reached, self._now - SETTLED)
         if self._asked.clean_expired_metadata:
             expired = replace(expired, schema_ids=_schemas(metadata, kept), spec_ids=self._specs(metadata))
         self._expired = expired

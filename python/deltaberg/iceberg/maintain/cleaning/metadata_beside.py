@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import (
     CorruptMetadataError,
+    DataFileNotFoundError,
     InvalidArgumentError,
     NotAFileError,
     ObjectNotFoundError,
@@ -25,8 +27,10 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import Location
 from deltaberg.workers import map_in_order
 
-__all__ = ["check_metadata_beside"]
+__all__ = ["SETTLED", "check_metadata_beside", "keep_what_is_beside"]
 
+#: After this time, in milliseconds, a commit has landed or failed. A listing may lack the newest files of some stores.
+SETTLED = 3_600_000
 _READERS = 16
 
 
@@ -45,10 +49,10 @@ class _Beside:
 def check_metadata_beside(
     loaded: LoadedTable, folders: list[Location], places: Places, reached: Reached, settled: int
 ) -> None:
-    """Refuse to delete anything where another table, or a newer state of this one, has metadata in the directories.
+    """Refuse to delete anything where another table, or another state of this one, has metadata in the directories.
 
-    Older metadata of the table hinders nothing. What newer metadata that was written just now names is added to what is
-    reached, since it may be that of a commit that is about to land.
+    Older metadata of the table hinders nothing, unless others have gone on from there. What newer metadata that was
+    written just now names is added to what is reached, since it may be that of a commit that is about to land.
 
     Parameters
     ----------
@@ -66,18 +70,67 @@ def check_metadata_beside(
     InvalidArgumentError
         There is such metadata, or what cannot be read as metadata.
     """
+    young = []
+    for one, metadata in _unnamed_metadata(loaded, folders, places, reached):
+        if not _is_same(metadata, loaded):
+            raise _of_another(one)
+        if _is_another_state(one, metadata, loaded, places, reached):
+            _check_young(one, settled)
+            young.append((one, metadata))
+    _add_states(young, loaded, reached)
+
+
+def keep_what_is_beside(
+    loaded: LoadedTable, folders: list[Location], places: Places, reached: Reached, settled: int
+) -> None:
+    """Add what other states of the table need to what is reached, and refuse what `check_metadata_beside` does.
+
+    Metadata of other tables is passed over: what goes was reached by this one, and they have files of their own.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Another state of the table has metadata in the directories, or there is what cannot be read as metadata.
+    """
+    states = []
+    for one, metadata in _unnamed_metadata(loaded, folders, places, reached):
+        if not _is_same(metadata, loaded):
+            continue
+        is_another = _is_another_state(one, metadata, loaded, places, reached)
+        if is_another:
+            _check_young(one, settled)
+        # One that nobody has gone on from may be that of a commit which failed, or of another name.
+        if is_another or metadata.last_updated_ms > _oldest_known(loaded):
+            states.append((one, metadata))
+    _add_states(states, loaded, reached)
+
+
+def _unnamed_metadata(
+    loaded: LoadedTable, folders: list[Location], places: Places, reached: Reached
+) -> Iterator[tuple[_Beside, TableMetadata]]:
+    """Yield metadata in the directories that the newest metadata does not name, but none that others name."""
     left = list(_unnamed(loaded, folders, reached))
     while left:
         # Each names a hundred that came before it, so that few of many have to be read.
         some = left[:: max(1, len(left) // _READERS)]
         logged_files = {str(one.file) for one in some}
         for one, metadata in zip(some, map_in_order(_READERS, lambda one: _read(one, loaded), some), strict=True):
-            if metadata is None:
-                continue
-            _check(one, metadata, loaded, reached, settled)
-            logged = pa.array([entry.metadata_file for entry in metadata.metadata_log], pa.string())
-            logged_files.update(places.of(logged, loaded.prefix).drop_null().to_pylist())
+            if metadata is not None:
+                yield one, metadata
+                logged_files.update(_logged(metadata, loaded, places).drop_null().to_pylist())
         left = [one for one in left if str(one.file) not in logged_files]
+
+
+def _logged(metadata: TableMetadata, loaded: LoadedTable, places: Places) -> pa.StringArray:
+    """Return the places of the former metadata files that metadata names, the oldest first."""
+    recorded = pa.array([entry.metadata_file for entry in metadata.metadata_log], pa.string())
+    return places.of(recorded, loaded.prefix)
+
+
+def _oldest_known(loaded: LoadedTable) -> int:
+    """Return the time in milliseconds since 1970 from which on metadata knows all that came before it."""
+    log = loaded.metadata.metadata_log
+    return log[0].timestamp_ms if log else loaded.metadata.last_updated_ms
 
 
 def _unnamed(loaded: LoadedTable, folders: list[Location], reached: Reached) -> Iterator[_Beside]:
@@ -114,31 +167,59 @@ def _read(one: _Beside, loaded: LoadedTable) -> TableMetadata | None:
         return None
 
 
-def _check(one: _Beside, metadata: TableMetadata, loaded: LoadedTable, reached: Reached, settled: int) -> None:
+def _is_same(metadata: TableMetadata, loaded: LoadedTable) -> bool:
     own = loaded.metadata
-    is_same = metadata.table_uuid == own.table_uuid and (
-        own.table_uuid is not None or metadata.location == own.location
+    return metadata.table_uuid == own.table_uuid and (own.table_uuid is not None or metadata.location == own.location)
+
+
+def _of_another(one: _Beside) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{one.file} is metadata of another table in the same directory, which needs files that no snapshot of this "
+        "one reaches; nothing was deleted",
+        hint="if nobody needs that table any more, delete its metadata files, and its other files are orphans; else "
+        "give one of the two a directory of its own, such as that of a clone",
+        file=str(one.file),
     )
-    if not is_same:
-        raise InvalidArgumentError(
-            f"{one.file} is metadata of another table in the same directory, which needs files that no snapshot of "
-            "this one reaches; nothing was deleted",
-            hint="if nobody needs that table any more, delete its metadata files, and its other files are orphans; "
-            "else give one of the two a directory of its own, such as that of a clone",
-            file=str(one.file),
-        )
+
+
+def _is_another_state(
+    one: _Beside, metadata: TableMetadata, loaded: LoadedTable, places: Places, reached: Reached
+) -> bool:
+    """Return whether metadata of the table is newer than what is known, or others have gone on to it."""
+    own = loaded.metadata
     is_by_catalog = loaded.file.path.rpartition("/")[2].startswith("v") and not one.name.startswith("v")
     is_newer = (
         metadata.last_sequence_number > own.last_sequence_number or metadata.last_updated_ms >= own.last_updated_ms
     )
-    if not is_newer and not is_by_catalog:
-        return
-    if one.modified >= settled:
-        reached.add(replace(loaded, metadata=metadata, file=one.file), metadata.snapshots.values())
-        return
-    raise InvalidArgumentError(
-        f"{one.file} is metadata of this table that its newest metadata does not know, and may be what another name or "
-        "another catalog finds it by; nothing was deleted",
-        hint="clean it up by that catalog or name; if there is none, a commit was interrupted: delete the file",
-        file=str(one.file),
-    )
+    return is_newer or is_by_catalog or _is_beyond_another(metadata, loaded, places, reached)
+
+
+def _check_young(one: _Beside, settled: int) -> None:
+    """Refuse a state of the table that cannot be that of a commit which is about to land."""
+    if one.modified < settled:
+        raise InvalidArgumentError(
+            f"{one.file} is metadata of this table that its newest metadata does not know, and may be what another "
+            "name or another catalog finds it by; nothing was deleted",
+            hint="clean it up by that catalog or name; if there is none, a commit was interrupted: delete the file",
+            file=str(one.file),
+        )
+
+
+def _is_beyond_another(metadata: TableMetadata, loaded: LoadedTable, places: Places, reached: Reached) -> bool:
+    """Return whether metadata came after some that is not known either: nobody goes on from a commit that failed."""
+    log, oldest = metadata.metadata_log, _oldest_known(loaded)
+    if not log or min(metadata.last_updated_ms, log[-1].timestamp_ms) <= oldest:
+        return False
+    former = _logged(metadata, loaded, places)
+    return not pc.any(reached.contains(former.slice(len(former) - 1))).as_py()
+
+
+def _add_states(states: list[tuple[_Beside, TableMetadata]], loaded: LoadedTable, reached: Reached) -> None:
+    """Add what states of the table reach, apart from snapshots whose files are gone: they have expired since."""
+    for one, metadata in states:
+        state = replace(loaded, metadata=metadata, file=one.file)
+        for snapshot in metadata.snapshots.values():
+            if not reached.has(snapshot):
+                with suppress(DataFileNotFoundError):
+                    reached.add(state, [snapshot])
+        reached.add(state, ())

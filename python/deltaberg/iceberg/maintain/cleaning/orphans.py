@@ -23,7 +23,7 @@ from deltaberg.errors import DataFileNotFoundError, DeltabergError, InvalidArgum
 from deltaberg.hints import Hint
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import KnowsOthers, TablePointer
-from deltaberg.iceberg.maintain.cleaning.metadata_beside import check_metadata_beside
+from deltaberg.iceberg.maintain.cleaning.metadata_beside import SETTLED, check_metadata_beside
 from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached, snapshots_with
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, is_in, own_folders
@@ -44,8 +44,6 @@ _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 #: Files are orphans at this age, unless the caller says otherwise, and at no lesser one without being told.
 _AGE, _LEAST_AGE = 3 * _DAY, _DAY
-#: A listing may lack the newest files of some stores.
-_SETTLED = _HOUR
 #: How many snapshots an error names.
 _MOST_NAMED = 10
 _HINT = r"(?:^|/)version-hint\.text$"
@@ -134,8 +132,8 @@ def remove_orphans(pointer: TablePointer, asked: OrphanRequest, tasks: FileTasks
     Raises
     ------
     InvalidArgumentError
-        The property ``gc.enabled`` is false, the directory is also that of another table, files may belong to running
-        writers, or a file that is found has the path of one that the table names in another store.
+        The property ``gc.enabled`` is false, the directory is also that of another table or in one, files may belong to
+        running writers, or a file that is found has the path of one that the table names in another store.
     DataFileNotFoundError
         The table names files that are not there, which shows that the listing or the table is not whole.
     DeltabergError
@@ -154,7 +152,7 @@ class _Orphans:
         self._loaded = loaded
         self._asked = asked
         self._tasks = tasks
-        check_alone(loaded)
+        check_alone(loaded, unnamed=True)
         if isinstance(pointer, KnowsOthers):
             pointer.check_unshared(loaded)
         load = pointer.committer(unsafe_single_writer=True).load
@@ -185,7 +183,7 @@ class _Orphans:
         self._shown = rf"(^|/)(?:{'|'.join(map(re.escape, hidden))})=[^/]*" if hidden else None
 
     def run(self) -> CleanupResult:
-        settled = self._now - _SETTLED
+        settled = self._now - SETTLED
         snapshots = self._loaded.metadata.snapshots.values()
         self._reached.add(self._loaded, [one for one in snapshots if one.timestamp_ms < settled])
         old = self._reached.parts[0]

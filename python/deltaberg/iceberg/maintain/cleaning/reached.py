@@ -194,6 +194,10 @@ class Reached:
         named += [str(loaded.file), *(entry.metadata_file for entry in loaded.metadata.metadata_log)]
         self._named.append(kernels.PathSet([self._located(self.others(loaded, named, STATISTICS))]))
 
+    def has(self, snapshot: Snapshot) -> bool:
+        """Return whether a snapshot was added."""
+        return snapshot.snapshot_id in self._snapshots
+
     def others(
         self, loaded: LoadedTable, recorded: list[str], kind: str, sizes: list[int | None] | None = None
     ) -> pa.Table:

@@ -48,13 +48,15 @@ _REACHED = "newer metadata of the table needs it"
 _AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
 
 
-def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
+def check_alone(loaded: LoadedTable, folder: Location | None = None, *, unnamed: bool = False) -> None:
     """Refuse to delete files in a directory that is, or is in, that of another table, which may need them.
 
     Parameters
     ----------
     folder
         A directory of the table; None for its location.
+    unnamed
+        Whether files go that the table does not name: one above its location may name them.
 
     Raises
     ------
@@ -67,14 +69,26 @@ def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
             "the table is a whole store, in which files of others may be", hint="move it to a directory of its own"
         )
     chosen = folder or folders[0]
-    home = own_folders(loaded, loaded.metadata, ())
-    other = next((one for one in _up_to(chosen, home) if is_of_another(loaded, one)), None)
+    other = _other_above(loaded, chosen, [] if unnamed else own_folders(loaded, loaded.metadata, ()))
     if other is not None:
         raise InvalidArgumentError(
             f"{other} is also the directory of another table, which needs files that no Iceberg snapshot here reaches",
             hint="if that is the same table in the words of Delta (UniForm), vacuum it there; else clone one of the "
             "two to a directory of its own, and drop it here without its files",
         )
+
+
+def _other_above(loaded: LoadedTable, folder: Location, home: list[Location]) -> Location | None:
+    """Return the directory of another table that a directory is, or is in; None if there is none."""
+    for one in _up_to(folder, home):
+        try:
+            if is_of_another(loaded, one):
+                return one
+        except StorageError:
+            # Whoever may read a directory need not be allowed to look above it.
+            if one == folder:
+                raise
+    return None
 
 
 def _up_to(folder: Location, home: list[Location]) -> Iterator[Location]:
@@ -230,7 +244,7 @@ class Sweep:
         """Return which directories below one are those of other tables, or the empty text for itself."""
         if not names:
             return frozenset()
-        if is_of_another(self.loaded, folder):
+        if _other_above(self.loaded, folder, own_folders(self.loaded, self.loaded.metadata, ())) is not None:
             return frozenset({""})
         return find_inner_tables(
             self.loaded.store.open(folder),
