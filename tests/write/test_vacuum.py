@@ -27,6 +27,8 @@ from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 from tests.support.vacuums import DAY, FEED, MANY, VECTORS, Clock, age, every_kind, files, new_table, paths
 
+_READ_BY_ICEBERG = "a branch or a tag of the Iceberg table in the same directory needs it"
+
 
 @pytest.mark.req("DL-GEN-08")
 def test_removed_files_go_after_the_retention(tmp_path: Path, clock: Clock) -> None:
@@ -199,7 +201,12 @@ def test_an_iceberg_table_in_the_same_directory(tmp_path: Path, clock: Clock, zi
         with pytest.raises(InvalidArgumentError, match="If a tool such as XTable made them of this table"):
             table.vacuum(dry_run=False)
         assert ids_of(IcebergTable(str(tmp_path))) == [1]
+        # Nor does that of UniForm: what the Iceberg table reads stays, and what it has left goes.
         newest.write_text(json.dumps({**raw, "properties": {"delta-version": "1"}}))
+        done = table.vacuum(dry_run=False)
+        assert (paths(done), done.kept[_READ_BY_ICEBERG]) == (set(), len(left))
+        assert ids_of(IcebergTable(str(tmp_path))) == [1]
+        newest.write_text(json.dumps({**raw, "properties": {"delta-version": "1"}, "refs": {}, "snapshots": []}))
         assert paths(table.vacuum(dry_run=False)) == left
         assert newest.exists()
 

@@ -84,6 +84,11 @@ class OwnPaths:
             raise CorruptLogError("the path of a change data file is not Unicode") from error
         return self._below(self._located(recorded))
 
+    def of_plain(self, paths: Iterable[str]) -> pa.StringArray:
+        """Return the paths of files, which are not encoded, as `of_files` does."""
+        places = (self._plain.absolute(path) or self._plain.root.join(path) for path in paths)
+        return self._below(pa.array(map(str, places), pa.string()))
+
     def own_path(self, path: str) -> str | None:
         """Return a plain path, relative or absolute, relative to the root; None if it is elsewhere."""
         place = self._plain.absolute(path)

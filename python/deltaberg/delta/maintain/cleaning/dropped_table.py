@@ -68,7 +68,8 @@ def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
         another table in the directory, which stays.
     InvalidArgumentError
         Directories elsewhere are named, in which a Delta table has no files that could go; or the directory has
-        metadata of an Iceberg table that needs other files in it. The table is as it was.
+        metadata of an Iceberg table that needs other files in it, or is in that of another table. The table is as it
+        was.
     CommitUnknownError
         The store does not say whether the table is gone. Another try settles it.
     TableNotFoundError
@@ -145,7 +146,8 @@ def _ended_by_others(log: LogDirectory, version: int) -> CommitConflictError:
 class _Drop(Vacuum):
     def check(self) -> None:
         """Raise an exception where files must not go, before the table is none any more."""
-        self._candidates.iceberg_directory()
+        self._candidates.others.check_none_around()
+        self._candidates.others.check_known()
 
     def run(self) -> CleanupResult:
         files = self._candidates.find_all()

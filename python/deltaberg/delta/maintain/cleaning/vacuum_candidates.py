@@ -7,7 +7,6 @@ that come meanwhile are asked last, before each batch of deletions.
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,23 +17,21 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.log.commit import cleaned_up
 from deltaberg.delta.log.names import LOG_DIRECTORY
+from deltaberg.delta.maintain.cleaning.other_tables import OtherTables
 from deltaberg.delta.maintain.cleaning.vacuum_mark import read_mark
 from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.maintain.own_paths import OwnPaths
-from deltaberg.delta.schema.iceberg_compat import FORMATS, is_compatible
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import kept_versions, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import (
     DataFileNotFoundError,
-    InvalidArgumentError,
     MetadataChangedError,
     ObjectNotFoundError,
     VersionNotFoundError,
 )
 from deltaberg.hints import Hint
-from deltaberg.lossless_json import read_json
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
@@ -57,11 +54,6 @@ _CHANGE_DATA = "_change_data"
 #: The directories that hide no file though their names begin like that.
 _SHOWN_DIRECTORIES = rf"(^|/)(?:{_CHANGE_DATA}|_delta_index)/"
 _VECTOR = r"(?:^|/)deletion_vector_[^/]*\.bin$"
-_ICEBERG_FILES = re.compile(r"version-hint\.text|.*\.metadata\.json(?:\.gz)?", re.DOTALL)
-#: Where an Iceberg table has its metadata, and the property by which UniForm marks that of a Delta table.
-_METADATA, _OF_UNIFORM = "metadata/", "delta-version"
-_MOST_METADATA = 1 << 28
-_GZIP = b"\x1f\x8b"
 _HOUR = 3_600_000
 #: A time that no file is as young as.
 _NEVER = (1 << 63) - 1
@@ -81,8 +73,10 @@ _GUARDED = "not named by the log, and too young to be a leftover"
 _HIDDEN = "hidden: its path has a part that begins with _ or ."
 _ELSEWHERE = "the table names a file of this name by the path of another place"
 _NESTED = "of another table below the directory"
+_AROUND = "not named by the log, and in the directory of another table, which may need it"
 _OUTSIDE = "listed by the inventory, and not below the table"
 _ICEBERG = "metadata of an Iceberg table in the same directory"
+_READ_BY_ICEBERG = "a branch or a tag of the Iceberg table in the same directory needs it"
 
 
 class VacuumCandidates:
@@ -122,6 +116,8 @@ class VacuumCandidates:
         #: How many files stay, by the reason.
         self.kept: Counter[str] = Counter()
         self._listed = self._chosen = 0
+        #: The tables to which files may belong as well.
+        self.others = OtherTables(snapshot, self._own)
         #: Directories below the root that are tables of their own.
         self._nested: set[str] = set()
         #: The version up to which commits that came meanwhile were asked, and what they name.
@@ -158,6 +154,7 @@ class VacuumCandidates:
         self._named = self._paths_of([tombstones])
         self._retained = kernels.PathSet([*self._own.of_files(unexpired_ones), *self._of_retained_commits()])
         self._versions = kernels.PathSet(self._of_kept_versions())
+        self._read_by_others = kernels.PathSet(self.others.needed())
         self._elsewhere = pa.array(sorted(self._own.elsewhere), pa.string())
         self._lower_mark(unexpired_ones.column("version"))
         parts = list(self._of_log() if self._options.is_lite else self._of_listing())
@@ -174,7 +171,8 @@ class VacuumCandidates:
 
     def find_all(self) -> pa.Table:
         """Return the files of the table, as `find` does, where no version is to stay."""
-        self._live = self._named = self._retained = self._versions = kernels.PathSet(())
+        self.others.check_none_around()
+        self._live = self._named = self._retained = self._versions = self._read_by_others = kernels.PathSet(())
         self._elsewhere = pa.array([], pa.string())
         self._cutoff = self._guard = _NEVER
         files = self._deletable(pa.Table.from_batches(self._of_listing(), CLEANED_FILES))
@@ -185,7 +183,7 @@ class VacuumCandidates:
     def leaves_none(self) -> bool:
         """Return whether only the candidates are left of what commits up to the mark removed, and of leftovers."""
         is_whole = self._options.inventory is None and not self._kept_versions and not self.passed_over
-        return is_whole and not self.kept[_GUARDED] and not self._stays_named
+        return is_whole and not (self.kept[_GUARDED] or self.kept[_AROUND] or self._stays_named)
 
     def tell(self, deleted: int = 0) -> None:
         """Tell the caller how far the vacuum has come."""
@@ -251,7 +249,7 @@ class VacuumCandidates:
         if self._options.inventory is not None:
             # It may leave out what shows that there are tables below.
             folders = {path.rpartition("/")[0] for path in paths}
-            self._nested |= find_inner_tables(self._store, self._root.path, folders, self._is_inner_table)
+            self._nested |= find_inner_tables(self._store, self._root.path, folders, self.others.is_inner)
         above = tuple(f"{directory}/" for directory in sorted(self._nested))
         strays = self._store.strays(self._root.path, map(self.absolute, paths))
         # Several commits may have removed one file, and an inventory may list it twice.
@@ -301,7 +299,7 @@ class VacuumCandidates:
 
     def _of_listing(self) -> Iterator[pa.RecordBatch]:
         """Return what a listing or an inventory has and nothing needs."""
-        foreign = self.iceberg_directory()
+        foreign = self.others.iceberg_directory()
         for batch in self._listing():
             paths = batch.column("path")
             inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, INNER_TABLE)), INNER_TABLE)
@@ -342,8 +340,10 @@ class VacuumCandidates:
             (pc.is_in(names, value_set=self._elsewhere), _ELSEWHERE),
             (self._retained.contains(paths), _RETAINED),
             (self._versions.contains(paths), _VERSIONS),
+            (self._read_by_others.contains(paths), _READ_BY_ICEBERG),
             (self._is_hidden(paths), _HIDDEN),
             *(() if foreign is None else ((pc.starts_with(paths, foreign), _ICEBERG),)),
+            *(() if self.others.around is None else ((pc.invert(named), _AROUND),)),
             (pc.greater_equal(modified, self._cutoff), _YOUNG),
             (pc.and_(pc.invert(named), pc.greater_equal(modified, self._guard)), _GUARDED),
         )
@@ -366,39 +366,6 @@ class VacuumCandidates:
         if self._shown_columns is not None:
             shown = pc.replace_substring_regex(shown, self._shown_columns, r"\1x")
         return are_hidden(shown)
-
-    def iceberg_directory(self) -> str | None:
-        """Return the directory that may hold metadata of an Iceberg table, if it does.
-
-        Raises
-        ------
-        InvalidArgumentError
-            It is metadata of another table, whose data files are none of the log.
-        """
-        formats = self._snapshot.metadata.configuration.get(FORMATS, "").lower()
-        if "iceberg" in formats or is_compatible(self._snapshot.active_features):
-            return _METADATA
-        named = self._iceberg_files("")
-        documents = [meta for meta in named if not meta.path.endswith(".text")]
-        newest = max(documents, key=lambda meta: meta.modified, default=None)
-        if newest is not None and _is_of_another(self._store.get(newest.path, _MOST_METADATA)):
-            raise InvalidArgumentError(
-                f"{newest.path} is metadata of an Iceberg table in the same directory, which needs files that the log "
-                "does not name; nothing was deleted",
-                hint="if nobody needs that table any more, delete its metadata files. If a tool such as XTable made "
-                "them of this table, delete them, and have it make them again. Else clone one of the two to a "
-                "directory of its own, and drop it here without its files",
-                table=str(self._root),
-            )
-        return _METADATA if named else None
-
-    def _iceberg_files(self, folder: str) -> list[ObjectMeta]:
-        """List the files by which a directory of the table is that of an Iceberg table."""
-        listed = self._store.list_from(self.absolute(f"{folder}/{_METADATA}" if folder else _METADATA).rstrip("/"))
-        return [meta for meta in listed if _ICEBERG_FILES.fullmatch(meta.path.rpartition("/")[2])]
-
-    def _is_inner_table(self, folder: str) -> bool:
-        return self._store.has_objects(self.absolute(f"{folder}/{LOG_DIRECTORY}")) or bool(self._iceberg_files(folder))
 
     def _of_log(self) -> Iterator[pa.RecordBatch]:
         """Return what commits removed that left the retention since the mark, without a listing."""
@@ -464,20 +431,6 @@ class VacuumCandidates:
                 hint="⟪verify()⟫ says what is missing; put it back, or let ⟪repair()⟫ take it out of the table",
                 version=self._snapshot.version,
             )
-
-
-def _is_of_another(data: bytes) -> bool:
-    """Return whether a file is Iceberg metadata that was not written for the Delta table."""
-    if not data.startswith((b"{", _GZIP)):
-        return False
-    try:
-        text = zlib.decompressobj(wbits=31).decompress(data, _MOST_METADATA) if data.startswith(_GZIP) else data
-        document = read_json(text.decode(), plain=True)
-    except (ValueError, RecursionError, zlib.error):
-        return True
-    properties = document.get("properties") if isinstance(document, dict) else None
-    # The property of XTable is no proof: it stays where an Iceberg writer commits after a synchronization.
-    return not isinstance(properties, dict) or _OF_UNIFORM not in properties
 
 
 def _as_cleaned(paths: pa.Array, sizes: pa.Array, modified: pa.Array, reasons: pa.Array) -> pa.RecordBatch:
