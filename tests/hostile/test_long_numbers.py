@@ -94,7 +94,6 @@ _NUMBERS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
                 "parquet.row-group-limit",
                 "parquet.page-row-limit",
                 "parquet.bloom-filter-max-bytes",
-                "metadata.previous-versions-max",
                 "summary.partition-limit",
             )
         },

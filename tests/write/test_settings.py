@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, load_catalog, open_table, write_table
-from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 
 _ROWS = pa.table({"id": [1, 2]})
 _WRONG = {
@@ -24,6 +24,10 @@ _WRONG = {
         "commit.retry.num-retries": "many",
         "commit.retry.total-timeout-ms": "1.5",
         "encryption.key-id": "k",
+        "gc.enabled": "maybe",
+        "history.expire.max-ref-age-ms": "0",
+        "history.expire.max-snapshot-age-ms": "5 days",
+        "history.expire.min-snapshots-to-keep": "-1",
         "schema.name-mapping.default": "{",
         "write.avro.compression-codec": "lzo",
         "write.avro.compression-level": "12",
@@ -42,6 +46,7 @@ _WRONG = {
         "write.merge.mode": "in-place",
         "write.metadata.compression-codec": "zstd",
         "write.metadata.path": "relative",
+        "write.metadata.delete-after-commit.enabled": "1",
         "write.metadata.previous-versions-max": "few",
         "write.orc.compression-codec": "brotli",
         "write.orc.compression-strategy": "size",
@@ -65,13 +70,16 @@ _WRONG = {
         "delta.checkpointPolicy": "v3",
         "delta.dataSkippingNumIndexedCols": "all",
         "delta.dataSkippingStatsColumns": "nope",
+        "delta.checkpointRetentionDuration": "interval 1 month",
         "delta.deletedFileRetentionDuration": "a week",
+        "delta.dropFeatureTruncateHistory.retentionDuration": "interval 999999999999 weeks",
         "delta.isolationLevel": "none",
         "delta.logRetentionDuration": "7",
         "delta.parquet.compression.codec": "lzo",
         "delta.randomPrefixLength": "0",
         "delta.setTransactionRetentionDuration": "7",
         "delta.targetFileSize": "large",
+        "deltaberg.keepVersions": "all",
         "deltaberg.logCompactionInterval": "1",
         "deltaberg.parquet.rowGroupSize": "64mb",
     },
@@ -79,8 +87,6 @@ _WRONG = {
 #: What no verb parses, or where any value has a meaning.
 _FREE = {
     "iceberg": {
-        "gc.enabled": "maybe",
-        "history.expire.max-snapshot-age-ms": "soon",
         "owner": "ada",
         "read.split.target-size": "x",
         "write.metadata.metrics.column.id": "some",
@@ -166,3 +172,62 @@ def test_what_others_left_wrong_can_be_mended_one_by_one(tmp_path: Path) -> None
     table: Any = open_table(tmp_path / "t")
     table.append(_ROWS)
     assert table.properties == right
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_what_others_left_wrong_hinders_no_other_change(tmp_path: Path, table_format: Any) -> None:
+    """A clean-up that goes by the property names it; what it would keep stays meanwhile."""
+    wrong, clean_ups = _RETENTION[table_format]
+    create_table(tmp_path / "t", _ROWS.schema, format=table_format)
+    _record(tmp_path / "t", wrong)
+    table: Any = open_table(tmp_path / "t")
+    for number in range(12):
+        table.append(_ROWS)
+        table.alter().set({"owner": str(number)}).commit()
+    table.delete("id = 1")
+    assert open_table(tmp_path / "t").scan().count() == 12
+    for clean_up in clean_ups:
+        with pytest.raises((InvalidArgumentError, SchemaError), match=r"Retention|history\.expire|gc\.enabled"):
+            getattr(table.refresh(), clean_up)(dry_run=False)
+    if table_format == "iceberg":
+        assert len(list((tmp_path / "t/metadata").glob("*.metadata.json"))) == 26
+    table.alter().unset(*wrong).commit()
+    for clean_up in clean_ups:
+        getattr(table, clean_up)(dry_run=False)
+    assert open_table(tmp_path / "t").scan().count() == 12
+
+
+#: What another engine may leave, and what goes by it.
+_RETENTION: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "iceberg": (
+        {
+            "gc.enabled": "yes",
+            "history.expire.max-ref-age-ms": "never",
+            "history.expire.max-snapshot-age-ms": "5d",
+            "history.expire.min-snapshots-to-keep": "0",
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "few",
+        },
+        ("expire_snapshots", "remove_orphan_files"),
+    ),
+    "delta": (
+        {
+            "delta.checkpointRetentionDuration": "few",
+            "delta.deletedFileRetentionDuration": "interval 999999999999 weeks",
+            "delta.logRetentionDuration": "interval 2 months",
+            "delta.setTransactionRetentionDuration": "-1",
+        },
+        ("vacuum", "cleanup_metadata"),
+    ),
+}
+
+
+def _record(root: Path, properties: dict[str, str]) -> None:
+    """Record properties in the first version of a table, as others do that check nothing."""
+    for file in (*root.glob("metadata/v1.*"), *root.glob("_delta_log/*.json")):
+        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        for line in lines:
+            if "properties" in line:
+                line["properties"] |= properties
+            line.get("metaData", {"configuration": {}})["configuration"].update(properties)
+        file.write_text("\n".join(map(json.dumps, lines)), "utf-8")

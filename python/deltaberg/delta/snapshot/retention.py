@@ -55,7 +55,7 @@ def parse_interval(text: str) -> int:
     Raises
     ------
     SchemaError
-        If the text is not an interval, or has months or years, which have no fixed length.
+        If the text is not an interval, is longer than Spark counts, or has months or years, which have no fixed length.
 
     Examples
     --------
@@ -64,9 +64,11 @@ def parse_interval(text: str) -> int:
     """
     wanted = text.strip().lower().removeprefix("interval").strip()
     parts = _PART.findall(wanted)
-    if not parts or _PART.sub("", wanted).strip():
+    micros = sum(int(count) * _MICROS[unit] for count, unit in parts)
+    # Spark counts microseconds in 64 bits.
+    if not parts or _PART.sub("", wanted).strip() or micros >= 1 << 63:
         raise SchemaError(f"{shown_value(text)} is not an interval", hint="write it as interval 7 days")
-    return sum(int(count) * _MICROS[unit] for count, unit in parts) // 1_000
+    return micros // 1_000
 
 
 def _interval(properties: Mapping[str, str], name: str, default: str) -> int:

@@ -11,6 +11,7 @@ from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgume
 from deltaberg.files.write.forms import FORMS
 from deltaberg.iceberg.location.new_files import data_location
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.retention import check_retention
 from deltaberg.iceberg.metadata.write_metadata import metadata_codec
 from deltaberg.iceberg.rows.file_options import delete_file_options, file_options, form_of
 from deltaberg.iceberg.rows.row_spec import check_types, distribution, target_size
@@ -41,6 +42,7 @@ def _check_name_mapping(metadata: TableMetadata) -> None:
 #: What parses properties. A file may be written in any format, whatever the property for it says.
 _PARSERS: tuple[Callable[[TableMetadata], object], ...] = (
     check_commit_properties,
+    lambda metadata: check_retention(metadata.properties),
     lambda metadata: check_types(metadata.current_schema.struct, form_of(metadata)),
     delete_file_options,
     _check_name_mapping,

@@ -12,9 +12,9 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.alter.new_partitioning import new_partitioning
 from deltaberg.iceberg.create.settings import check_new_settings
 from deltaberg.iceberg.location.new_files import LOCATION_PROPERTIES
-from deltaberg.iceberg.maintain.cleaning.snapshot_retention import COLLECTED
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.retention import COLLECTED
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, check_order, check_spec

@@ -8,8 +8,8 @@ from typing import Any
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import CommitConflictError
 from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
-from deltaberg.iceberg.maintain.cleaning.snapshot_retention import is_collected
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.retention import is_collected
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, OnStep, Step
 
@@ -51,7 +51,7 @@ def iceberg_steps(
         return step
 
     def expiry_step(dry_run: bool, tell: OnStep) -> MaintainedStep:
-        if not is_collected(newest()):
+        if not is_collected(newest().properties):
             return MaintainedStep("expire_snapshots", False, why=_SHARED)
         done: ExpiryResult = verb("expire_snapshots")(dry_run=dry_run, progress=tell)
         numbers = {"snapshots": len(done.snapshot_ids), "refs": len(done.refs)} | _numbers(done)
@@ -59,7 +59,7 @@ def iceberg_steps(
         return MaintainedStep("expire_snapshots", is_due, numbers, "; ".join(done.warnings), done)
 
     def orphans_step(dry_run: bool, tell: OnStep) -> MaintainedStep:
-        if not is_collected(newest()):
+        if not is_collected(newest().properties):
             return MaintainedStep("remove_orphan_files", False, why=_SHARED)
         done: CleanupResult = verb("remove_orphan_files")(dry_run=dry_run, progress=tell)
         is_due = done.deleted_files > 0

@@ -10,6 +10,7 @@ import gzip
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
@@ -18,6 +19,7 @@ from deltaberg.lossless_json import write_json
 from deltaberg.table.property_values import number_of
 
 __all__ = [
+    "DELETES_METADATA",
     "catalog_file_name",
     "encode_metadata",
     "is_compressed",
@@ -31,7 +33,8 @@ __all__ = [
 
 _CODEC = "write.metadata.compression-codec"
 _KEPT = "write.metadata.previous-versions-max"
-_DELETES = "write.metadata.delete-after-commit.enabled"
+#: Whether commits delete the metadata files that the log does not name any more.
+DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
 _DEFAULT_KEPT = 100
 _MOST_KEPT = 9_999_999_999
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
@@ -108,7 +111,11 @@ def with_previous_file(raw: Mapping[str, Any], before: TableMetadata, file: str)
         The file as metadata records it.
     """
     log = [*(raw.get("metadata-log") or []), {"timestamp-ms": before.last_updated_ms, "metadata-file": file}]
-    return {**raw, "metadata-log": log[-kept_in_log(raw.get("properties") or {}) :]}
+    kept = _DEFAULT_KEPT
+    with suppress(InvalidArgumentError):
+        # What another engine has left there is no reason to refuse a change.
+        kept = kept_in_log(raw.get("properties") or {})
+    return {**raw, "metadata-log": log[-kept:]}
 
 
 def kept_in_log(properties: Mapping[str, str]) -> int:
@@ -124,7 +131,12 @@ def kept_in_log(properties: Mapping[str, str]) -> int:
 
 def outdated_files(before: TableMetadata, after: TableMetadata) -> list[str]:
     """Return the metadata files that a commit dropped from the log, if the table wants them to be deleted."""
-    if after.properties.get(_DELETES, "false").lower() != "true":
+    if after.properties.get(DELETES_METADATA, "false").strip().lower() != "true":
+        return []
+    try:
+        kept_in_log(after.properties)
+    except InvalidArgumentError:
+        # Nobody knows how many were meant to stay.
         return []
     kept = {entry.metadata_file for entry in after.metadata_log}
     return [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept]

@@ -8,7 +8,6 @@ from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.merge import MergePolicy
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import compression_of
-from deltaberg.iceberg.metadata.write_metadata import kept_in_log
 from deltaberg.table.property_values import number_of, wrong_value
 
 __all__ = ["check_commit_properties", "compacts_itself", "manifest_codec", "most_partitions"]
@@ -30,7 +29,6 @@ def check_commit_properties(metadata: TableMetadata) -> None:
     most_partitions(metadata)
     compacts_itself(metadata)
     MergePolicy.of(metadata.properties)
-    kept_in_log(metadata.properties)
     metadata_location(metadata.location, metadata.properties)
 
 

@@ -15,19 +15,13 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.retention import COLLECTED, is_collected, retention_of
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.transaction.expiry_guard import named_refs
 from deltaberg.table.arguments import check_flags, checked_function, checked_number, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
-from deltaberg.table.property_values import number_of
 
-__all__ = ["COLLECTED", "Expired", "ExpiryRequest", "check_collected", "expired_of", "is_collected"]
-
-#: Whether the files of a table are its own.
-COLLECTED = "gc.enabled"
-_AGE, _DAYS = "history.expire.max-snapshot-age-ms", 5 * 24 * 3_600_000
-_LEAST = "history.expire.min-snapshots-to-keep"
-_REF_AGE, _ENDLESS = "history.expire.max-ref-age-ms", (1 << 63) - 1
+__all__ = ["Expired", "ExpiryRequest", "check_collected", "expired_of"]
 
 
 @dataclass(frozen=True)
@@ -100,11 +94,6 @@ class Expired:
         return any((self.snapshot_ids, self.refs, self.schema_ids, self.spec_ids))
 
 
-def is_collected(metadata: TableMetadata) -> bool:
-    """Return whether the files of a table are its own, so that clean-up may delete them (``gc.enabled``)."""
-    return metadata.properties.get(COLLECTED, "true").strip().lower() == "true"
-
-
 def check_collected(metadata: TableMetadata) -> None:
     """Refuse to delete files of a table that has them in common with another, as one made by a snapshot procedure.
 
@@ -113,7 +102,7 @@ def check_collected(metadata: TableMetadata) -> None:
     InvalidArgumentError
         The property ``gc.enabled`` is false.
     """
-    if not is_collected(metadata):
+    if not is_collected(metadata.properties):
         raise InvalidArgumentError(
             f"the property {COLLECTED} is not true: files of the table may belong to another table",
             hint=Hint("if they do not, set the property by ⟪alter().set({'gc.enabled': 'true'})⟫"),
@@ -136,15 +125,15 @@ def expired_of(metadata: TableMetadata, asked: ExpiryRequest, now: int) -> Expir
     InvalidArgumentError
         A branch or a tag stays that names a snapshot which is to expire by its number, or a property is no number.
     """
-    properties = metadata.properties
+    retention = retention_of(metadata.properties)
     refs = named_refs(metadata)
-    limit = now - number_of(properties, _AGE, _DAYS) if asked.older_than is None else asked.older_than
-    least = asked.retain_last or number_of(properties, _LEAST, 1)
+    limit = now - retention.snapshot_age if asked.older_than is None else asked.older_than
+    least = asked.retain_last or retention.fewest
     if asked.is_by_ids:
         kept_refs = dict(refs)
         gone: set[int] = set()
     else:
-        kept_refs = _kept_refs(metadata, now, number_of(properties, _REF_AGE, _ENDLESS))
+        kept_refs = _kept_refs(metadata, now, retention.ref_age)
         gone = set(metadata.snapshots) - _kept(metadata, kept_refs, limit, least, now)
     named = set(asked.snapshot_ids or ())
     _check_named(metadata, kept_refs, named)
