@@ -6,7 +6,7 @@ import json
 import logging
 import pickle
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from deltaberg import DeltaTable, IcebergTable, create_table, load_catalog, write_table
+from deltaberg import DeltaTable, IcebergTable, create_table, drop_table, load_catalog, write_table
 from deltaberg.errors import (
     AuthenticationError,
     CommitUnknownError,
+    CorruptMetadataError,
     DataFileNotFoundError,
     InvalidArgumentError,
 )
@@ -453,3 +454,25 @@ def test_files_of_tables_below_the_data(
     told = [call.args[1] for call in asked.call_args_list]
     # The root of the table is asked about once more, before anything is planned.
     assert len(told) - len(set(told)) <= 1
+
+
+def test_a_table_that_was_made_anew_is_not_cleaned_up_by_an_old_handle(tmp_path: Path) -> None:
+    table: Any = new_table(tmp_path, "2")
+    table.append(rows_of(1))
+    root = table.location
+    drop_table(root, purge=True)
+    anew: Any = new_table(tmp_path, "2")
+    assert anew.location == root
+    for number in (2, 3):
+        anew.append(rows_of(number))
+    acts: list[Callable[[], object]] = [
+        lambda: table.expire_snapshots(older_than="9999-12-31"),
+        lambda: table.remove_orphan_files(older_than="9999-12-31", enforce_retention_duration=False, dry_run=False),
+        table.maintain,
+        lambda: table.rewrite_table_path(root, tmp_path / "copy"),
+        table.refresh,
+    ]
+    for act in acts:
+        with pytest.raises(CorruptMetadataError, match="this is another table"):
+            act()
+    assert (len(anew.refresh().snapshots), ids_of(anew)) == (2, [2, 3])

@@ -252,19 +252,23 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         CorruptMetadataError
             If another table has replaced this one (``table-uuid``).
         """
-        before = self.metadata.table_uuid
-        loaded = self._pointer.load(self._loaded)
+        loaded = self._newest_metadata()
         if loaded is self._loaded and self._is_newest:
             return self
+        self._set(loaded, None, None)
+        self._is_newest = True
+        return self
+
+    def _newest_metadata(self) -> LoadedTable:
+        """Return the newest metadata, and refuse that of another table in the place of this one."""
+        before, loaded = self.metadata.table_uuid, self._pointer.load(self._loaded)
         if before is not None and loaded.metadata.table_uuid != before:
             raise CorruptMetadataError(
                 f"the table-uuid changed from {before} to {loaded.metadata.table_uuid}: this is another table",
                 hint="open the table again",
                 table=self.location,
             )
-        self._set(loaded, None, None)
-        self._is_newest = True
-        return self
+        return loaded
 
     def inspect(self, name: MetadataTable) -> pa.Table:
         """Return a metadata table of the snapshot that is open.
@@ -531,7 +535,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         VersionNotFoundError
             The table does not have one of ``snapshot_ids``.
         DataFileNotFoundError, CorruptTableError
-            A manifest that a kept snapshot needs cannot be read. Nothing has expired.
+            A manifest that a kept snapshot needs cannot be read, or another table has come in the place of this one.
+            Nothing has expired.
         CommitConflictError
             Other commits came first every time. Nothing has expired.
         CommitUnknownError
@@ -564,7 +569,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             tell,
             self._options.zone,
         )
-        return expire_table(self._pointer, asked, CommitOptions.of(commit), self._file_tasks, self._committed)
+        loaded, options = self._newest_metadata(), CommitOptions.of(commit)
+        return expire_table(self._pointer, loaded, asked, options, self._file_tasks, self._committed)
 
     def remove_orphan_files(
         self,
@@ -611,8 +617,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         InvalidArgumentError
             The property ``gc.enabled`` is false, the directory is also that of another table or in one, files may
             belong to running writers, a file has the path of one in another store, or an argument is not valid.
-        DataFileNotFoundError
-            The table names files that are not there. Nothing was deleted.
+        DataFileNotFoundError, CorruptMetadataError
+            The table names files that are not there, or another table has come in the place of this one. Nothing was
+            deleted.
         StorageError
             The store failed.
 
@@ -636,7 +643,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             tell,
             self._options.zone,
         )
-        return remove_orphans(self._pointer, asked, self._file_tasks)
+        return remove_orphans(self._pointer, self._newest_metadata(), asked, self._file_tasks)
 
     @takes(RecordedArguments)
     def rewrite_manifests(
@@ -766,7 +773,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
         self._options.require_newest()
         asked = CopyRequest(source_prefix, target_prefix, start_version, end_version, staging_location)
-        return rewrite_table_path(self._pointer, asked)
+        return rewrite_table_path(self._newest_metadata(), asked)
 
     @takes(DescribedArguments)
     def convert_equality_deletes(

@@ -73,6 +73,7 @@ class ExpiryResult(CleanupResult):
 
 def expire_table(
     pointer: TablePointer,
+    loaded: LoadedTable,
     asked: ExpiryRequest,
     options: CommitOptions,
     tasks: FileTasks | None,
@@ -83,7 +84,9 @@ def expire_table(
     Parameters
     ----------
     pointer
-        What finds the newest metadata.
+        What finds newer metadata.
+    loaded
+        The newest metadata.
     asked
         What is asked for.
     options
@@ -106,7 +109,6 @@ def expire_table(
     CommitConflictError, CommitUnknownError
         See `TableChange.commit`. No file was deleted.
     """
-    loaded = pointer.load()
     with in_context(table=str(loaded.root)):
         return _Expiry(pointer, loaded, asked, options, tasks).run(committed)
 

@@ -117,13 +117,17 @@ class OrphanRequest:
         return limit
 
 
-def remove_orphans(pointer: TablePointer, asked: OrphanRequest, tasks: FileTasks | None) -> CleanupResult:
+def remove_orphans(
+    pointer: TablePointer, loaded: LoadedTable, asked: OrphanRequest, tasks: FileTasks | None
+) -> CleanupResult:
     """Delete the files below a table that nothing reaches, or find them.
 
     Parameters
     ----------
     pointer
-        What finds the newest metadata.
+        What finds newer metadata.
+    loaded
+        The newest metadata.
     asked
         What is asked for.
     tasks
@@ -139,7 +143,6 @@ def remove_orphans(pointer: TablePointer, asked: OrphanRequest, tasks: FileTasks
     DeltabergError
         What the table reaches cannot be read, or the store failed. Nothing was deleted.
     """
-    loaded = pointer.load()
     with in_context(table=str(loaded.root)):
         return _Orphans(pointer, loaded, asked, tasks).run()
 

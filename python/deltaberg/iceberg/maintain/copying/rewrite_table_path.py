@@ -17,7 +17,6 @@ from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, in_conte
 from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.new_files import metadata_location
-from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.maintain.cleaning.reached import statistics_of
 from deltaberg.iceberg.maintain.copying.copied_manifests import CopiedManifest, CopiedManifests, copy_list
 from deltaberg.iceberg.maintain.copying.copied_metadata import MetadataVersion, moved_metadata, versions_of
@@ -75,7 +74,7 @@ class CopyRequest:
     staging_location: str | os.PathLike[str] | None = None
 
 
-def rewrite_table_path(pointer: TablePointer, asked: CopyRequest) -> RewriteTablePathResult:
+def rewrite_table_path(loaded: LoadedTable, asked: CopyRequest) -> RewriteTablePathResult:
     """Write the metadata of a copy of a table, and list what is to be copied.
 
     Raises
@@ -90,7 +89,6 @@ def rewrite_table_path(pointer: TablePointer, asked: CopyRequest) -> RewriteTabl
     StorageError
         A store failed.
     """
-    loaded = pointer.load()
     with in_context(table=str(loaded.root)):
         prefix = PathPrefix(asked.source_prefix, asked.target_prefix)
         versions, begin = versions_of(loaded, asked.start_version, asked.end_version)
