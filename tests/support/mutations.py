@@ -1,4 +1,4 @@
-"""Small faults that are planted in the package, to see whether a test finds them: mutants.
+"""Small faults that are planted in the package, to see whether a test finds them: mutants. And the blocks of functions.
 
 A mutant replaces a span of one file. Faults are planted only in what functions do when they are called: what runs while
 a module is imported is run by every test, so that no test can be named that reaches it.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Mutant", "mutants_of"]
+__all__ = ["Block", "Mutant", "blocks_of", "mutants_of"]
 
 _COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
     ast.Lt: ast.LtE(),
@@ -53,17 +53,10 @@ class Mutant(NamedTuple):
     start: int
     end: int
     replacement: str
-    is_statement: bool = False
 
     def applied(self, source: str) -> str:
         """Return the text of the file with this fault."""
         return source[: self.start] + self.replacement + source[self.end :]
-
-    def probed(self, call: str) -> tuple[tuple[int, str], tuple[int, str]]:
-        """Return what is inserted, and where, so that ``call`` is made just before what the mutant changes."""
-        if self.is_statement:
-            return (self.start, f"{call}; "), (self.end, "")
-        return (self.start, f"({call} or ("), (self.end, "))")
 
     def diff(self, source: str) -> str:
         """Return the change as lines, with no context."""
@@ -72,25 +65,96 @@ class Mutant(NamedTuple):
         return "\n".join(lines[3:])
 
 
+class Block(NamedTuple):
+    """Statements of a function that run one after the other once the first of them does: a span, in characters.
+
+    A probe stands where the first of them begins, or around the expression that it evaluates first.
+    """
+
+    start: int
+    end: int
+    probe_start: int
+    probe_end: int
+
+    def probed(self, call: str) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Return what is inserted, and where, so that ``call`` is made when the block begins."""
+        if self.probe_start == self.probe_end:
+            return (self.probe_start, f"{call}; "), (self.probe_end, "")
+        return (self.probe_start, f"({call} or ("), (self.probe_end, "))")
+
+
+class _Places:
+    """Finds the nodes of a syntax tree in the text."""
+
+    def __init__(self, source: str) -> None:
+        self._lines = source.split("\n")
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._place(node.lineno, node.col_offset), self._place(node.end_lineno, node.end_col_offset)
+
+    def _place(self, line: int, column: int) -> int:
+        # The columns of the syntax tree count the bytes of UTF-8.
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+
+
 def mutants_of(root: Path, file: str) -> Iterator[Mutant]:
     """Return all mutants of one Python file, in the order of its text."""
     source = (root / file).read_text("utf-8")
-    starts = [0]
-    for line in source.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    lines = source.split("\n")
-
-    def place(line: int, column: int) -> int:
-        # The columns of the syntax tree count the bytes of UTF-8.
-        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
-
+    places = _Places(source)
     for node, replacement in _changes(ast.parse(source)):
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        start, end = place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
-        is_statement = isinstance(node, ast.stmt)
+        start, end = places.span(node)
         text = ast.unparse(replacement)
-        yield Mutant(file, node.lineno, start, end, text if is_statement else f"({text})", is_statement)
+        yield Mutant(file, node.lineno, start, end, text if isinstance(node, ast.stmt) else f"({text})")
+
+
+def blocks_of(source: str) -> list[Block]:
+    """Return the blocks of all functions of a file, the outer ones first."""
+    places = _Places(source)
+    blocks = []
+    for statements in _bodies(ast.parse(source), within=False):
+        start, end = places.span(statements[0])[0], places.span(statements[-1])[1]
+        # What is written as ``elif`` is no block of its own: no statement can stand before it.
+        first = None if source.startswith("elif", start) else _first(statements)
+        if isinstance(first, ast.expr):
+            blocks.append(Block(start, end, *places.span(first)))
+        elif first is not None:
+            blocks.append(Block(start, end, *[places.span(first)[0]] * 2))
+    return blocks
+
+
+def _bodies(node: ast.AST, *, within: bool) -> Iterator[list[ast.stmt]]:
+    """Return the lists of statements inside functions."""
+    within = within or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    for _, value in ast.iter_fields(node):
+        children = value if isinstance(value, list) else [value]
+        if within and children and isinstance(children[0], ast.stmt):
+            yield children
+        for child in children:
+            if isinstance(child, ast.AST):
+                yield from _bodies(child, within=within)
+
+
+def _first(statements: list[ast.stmt]) -> ast.stmt | ast.expr | None:
+    """Return the statement before which a probe can stand, or the expression around which it can."""
+    for statement in statements:
+        match statement:
+            case ast.If(test=expression) | ast.While(test=expression) | ast.For(iter=expression):
+                return expression
+            case ast.Match(subject=expression) | ast.With(items=[ast.withitem(context_expr=expression), *_]):
+                return expression
+            case ast.Try(body=body):
+                return _first(body)
+            case ast.FunctionDef() | ast.ClassDef() | ast.Expr(value=ast.Constant()):
+                # They do nothing yet, and a text that is the first statement must stay it.
+                continue
+            case _:
+                return statement
+    return None
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, ast.AST]]:
