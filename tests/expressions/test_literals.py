@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -161,3 +162,33 @@ def test_clocks_and_instants_in_a_zone_that_is_steady(kind: str, text: str, show
     assert str(bind(as_filter(text), columns)) == shown
     if kind == "timestamp_ntz":
         assert isinstance(bind(as_filter(text), columns, _ZONE), BoundComputed)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (99_999, "99999"),
+        (2**31 - 1, "2147483647"),
+        (2**31 + 1, "2147483649L"),
+        (2**63 - 1, "9223372036854775807L"),
+        (2**63 + 1, "9223372036854775809"),
+        (10**38 - 1, "9" * 38),
+        (10**38, "1e+38D"),
+        (10**308, "1e+308D"),
+        (10**400, "inf"),
+        (Decimal("1.5"), "1.5BD"),
+        (Decimal("9e37"), f"9{37 * '0'}BD"),
+        (Decimal("1e38"), "1e+38D"),
+        (Decimal("1e-38"), f"0.{37 * '0'}1BD"),
+        (Decimal("1e-39"), "1e-39D"),
+        (Decimal("1e400"), "inf"),
+        (Decimal("1e-400"), "0.0D"),
+    ],
+)
+def test_numbers_at_the_ends_of_decimals(number: Any, shown: str, sign: int) -> None:
+    """What no decimal holds is the double next to it, for which Spark takes such a literal of its own, too."""
+    text = f"{'-' if sign < 0 else ''}{shown}"
+    if shown == "inf":
+        text = f"CAST('{text}' AS DOUBLE)"
+    assert str(col("x") == sign * number) == f"x = {text}"

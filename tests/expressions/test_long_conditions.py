@@ -246,3 +246,16 @@ def test_conditions_that_are_too_deep_are_refused(tmp_path: Path, side: str) -> 
     with pytest.raises(ExpressionError, match="nested too deeply"):
         table.delete(condition)
     assert table.scan().count() == rows
+
+
+@pytest.mark.parametrize(("width", "is_counted"), [(2, True), (61, True), (62, False), (64, False)])
+def test_rows_of_values_are_looked_up_by_a_number_that_64_bits_hold(width: int, is_counted: bool) -> None:
+    """Each column has two values, so that they have 2 to the power of ``width`` combinations."""
+    columns = Struct(tuple(Field(f"c{number}", Primitive("long")) for number in range(width)))
+    rows = [[(f"c{number}", "=", value) for number in range(width)] for value in (3, 5)]
+    bound = bind(as_filter(rows), columns)
+    assert isinstance(bound, BoundOr)
+    assert (bound.rows is not None) == is_counted
+    values = [3, 4, 5, None]
+    batch = pa.record_batch([pa.array(values, pa.int64())] * width, names=[f"c{number}" for number in range(width)])
+    assert batch.filter(_matches(bound, batch))["c0"].to_pylist() == [3, 5]
