@@ -38,6 +38,8 @@ __all__ = ["main", "with_probes"]
 
 _PYTHON, _CRATE = "python/deltaberg", "deltaberg-core"
 _CARGO_MUTANTS = ROOT / ".cache" / "cargo-mutants" / "bin" / "cargo-mutants"
+#: What is compiled of other packages serves all copies.
+_BYTECODE = ROOT / ".cache" / "bytecode"
 #: Where a run notes which tests reach what.
 _NOTES = ROOT / ".cache" / "reached"
 #: So many files of tests run in one process while that is noted, and so many tests meet a mutant before all others.
@@ -107,7 +109,7 @@ class Copy:
             **os.environ,
             "DELTABERG_KERNELS": "native",
             "PYTHONPATH": os.pathsep.join([str(self.root / "python"), str(self.root)]),
-            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
+            "PYTHONPYCACHEPREFIX": str(_BYTECODE),
             **({"DELTABERG_SHARED": str(shared)} if shared else {}),
             **variables,
         }
@@ -140,11 +142,20 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+@contextlib.contextmanager
+def _copies(count: int) -> Iterator[list[Copy]]:
+    with tempfile.TemporaryDirectory(prefix="deltaberg-mutants-") as folder:
+        try:
+            yield [Copy(Path(folder, str(number))) for number in range(count)]
+        finally:
+            shutil.rmtree(_BYTECODE / Path(folder).relative_to("/"), ignore_errors=True)
+
+
 def _python(options: argparse.Namespace) -> Iterator[Outcome]:
-    with tempfile.TemporaryDirectory(prefix="deltaberg-mutants-") as folder, ThreadPoolExecutor(options.jobs) as pool:
+    with _copies(options.jobs) as made, ThreadPoolExecutor(options.jobs) as pool:
         copies: Queue[Copy] = Queue()
-        for number in range(options.jobs):
-            copies.put(Copy(Path(folder, str(number))))
+        for copy in made:
+            copies.put(copy)
         files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / _PYTHON).rglob("*.py"))
         every = [mutant for file in files if options.where in file for mutant in mutants_of(ROOT, file)]
         drawn = sorted(random.Random(options.seed).sample(every, min(options.number, len(every))))
@@ -284,8 +295,8 @@ def _met(copy: Copy, tests: Sequence[Reached], seconds: float) -> str:
 
 
 def _rust(options: argparse.Namespace) -> Iterator[Outcome]:
-    with tempfile.TemporaryDirectory(prefix="deltaberg-mutants-") as folder:
-        yield from _rust_in(Copy(Path(folder)), options)
+    with _copies(1) as (copy,):
+        yield from _rust_in(copy, options)
 
 
 def _rust_in(copy: Copy, options: argparse.Namespace) -> Iterator[Outcome]:

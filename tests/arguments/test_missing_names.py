@@ -185,9 +185,9 @@ def test_imports_say_what_to_write() -> None:
         from deltaberg import write_deltalake  # noqa: F401
     assert "write_table(target, data)" in str(raised.value.hint)
     assert raised.value.name == "deltaberg"
-    with pytest.raises(ImportNameError):
+    with pytest.raises(ImportNameError, match=r"deltaberg.delta has no Nonsense"):
         from deltaberg.delta import Nonsense  # type: ignore[attr-defined]  # noqa: F401
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnknownNameError, match="a name of deltalake"):
         deltaberg.write_deltalake  # noqa: B018
     assert getattr(deltaberg, "write_deltalake", None) is None
 
@@ -218,7 +218,7 @@ def test_objects_behave(table: Any) -> None:
     assert "to_pyarrow_table" not in dir(table)
     double = create_autospec(type(table), instance=True)
     assert double.count() is not None
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="no attribute 'zzz'"):
         double.zzz()
 
 

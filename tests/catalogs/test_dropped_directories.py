@@ -74,7 +74,7 @@ def test_the_directory_goes(catalog: Any, table: Any, tmp_path: Path) -> None:
     assert order[newest + 1] == "metadata/version-hint.text"
     assert not Path(table.location).exists()
     assert (catalog.list_tables("db"), catalog.list_namespaces("db")) == ([], [])
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="the directory does not exist"):
         catalog.drop_table("db.t", purge=True)
 
 
@@ -105,7 +105,7 @@ def test_metadata_of_others_and_shared_files_keep_the_table(catalog: Any, table:
             catalog.drop_table("db.t", purge=True, dry_run=dry_run)
     assert _files(table.location) == before
     deltaberg.write_table(str(tmp_path / "w" / "delta"), ids(1))
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="no metadata file in metadata/"):
         catalog.drop_table("delta", purge=True)
 
 
@@ -225,7 +225,7 @@ def test_a_commit_upon_a_table_that_is_dropped_meanwhile_fails(
         return send(self)
 
     monkeypatch.setattr(DirectoryAttempt, "send", late)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="does not exist any more under its name"):
         table.append(ids(9))
     assert not catalog.table_exists("db.t")
     assert _files(table.location) == []
@@ -272,7 +272,7 @@ def test_the_note_of_a_drop_is_there_as_long_as_it_is_needed(
 
     with monkeypatch.context() as patch:
         patch.setattr(DroppedDirectory, "_check_note", lambda *_: patch.setattr(Sweep, "carry_out", stop))
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match="the store is away"):
             catalog.drop_table("db.t", purge=True)
     assert not note.exists()
     text = note.with_name("v1.metadata.json").read_text()

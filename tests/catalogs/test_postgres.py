@@ -42,9 +42,9 @@ def test_a_catalog_in_postgres(database: str, tmp_path: Path) -> None:
     assert catalog.list_namespaces("sales") == [("sales", "eu")]
     assert catalog.list_tables("sales") == [("sales", "orders")]
     assert catalog.table_exists("sales.eu.orders")
-    with pytest.raises(NamespaceNotFoundError):
+    with pytest.raises(NamespaceNotFoundError, match="no such namespace"):
         catalog.list_tables("nowhere")
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="the catalog has no such table"):
         catalog.load_table("sales.returns")
     table = catalog.load_table("sales.orders")
     assert ids(table) == [1, 2, 3, 4, 5]

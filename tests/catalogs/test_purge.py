@@ -116,7 +116,7 @@ def test_what_cannot_be_found_out_fails_while_the_table_is_there(catalog: Any) -
     statistics = {"snapshot-id": raw["current-snapshot-id"], "statistics-path": f"{raw['location']}/../s.puffin"}
     statistics |= {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
     place.write_text(json.dumps({**raw, "statistics": [statistics]}))
-    with pytest.raises(UnsafePathError):
+    with pytest.raises(UnsafePathError, match=r"a path in the metadata contains '..'"):
         catalog.drop_table("db.t", purge=True)
     place.write_text(json.dumps(raw))
     with (
@@ -321,7 +321,7 @@ def test_a_rest_catalog_is_asked_to_purge(server: RestServer, orders: Any) -> No
     server.answer = answer  # type: ignore[method-assign]
     for purge in (False, True):
         assert catalog.drop_table("sales.orders", purge=purge, dry_run=True) is None
-        with pytest.raises(TableNotFoundError):
+        with pytest.raises(TableNotFoundError, match=r"no such table|Table does not exist: sales.nothing"):
             catalog.drop_table("sales.nothing", purge=purge, dry_run=True)
     assert catalog.drop_table("sales.orders", purge=True) is None
     (deleted,) = [one for one in server.asked if one.method == "DELETE"]

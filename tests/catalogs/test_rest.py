@@ -74,7 +74,7 @@ def test_refresh_asks_the_catalog(server: RestServer, orders: Any, recorder: Rec
     publish(server, orders)
     assert ids(table.refresh()) == [1, 2, 3, 4, 5, 6]
     server.tables.clear()
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match=r"Table does not exist: sales.orders"):
         table.refresh()
 
 
@@ -187,9 +187,9 @@ def test_dots_alone_are_a_name_behind_a_proxy(server: RestServer, orders: Any, m
     server.scripted["/v1/namespaces/%2E%2E"] = [(404, {}, error_body(404, "NoSuchNamespaceException", "no"))]
     catalog = deltaberg.load_catalog("lake", type="rest", uri="http://catalog.invalid")
     for levels in (("sales", ".."), ("sales", "."), ("..", "orders")):
-        with pytest.raises(TableNotFoundError):
+        with pytest.raises(TableNotFoundError, match="Table does not exist"):
             catalog.drop_table(levels)
-    with pytest.raises(NamespaceNotFoundError):
+    with pytest.raises(NamespaceNotFoundError, match=r"^no "):
         catalog.drop_namespace(("..",))
     assert [(one.method, one.path) for one in server.asked[1:]] == [
         ("DELETE", "/v1/namespaces/sales/tables/%2E%2E"),

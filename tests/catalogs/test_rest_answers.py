@@ -403,7 +403,7 @@ def test_a_failed_staging_after_which_there_is_a_table(theirs: bool, memory: Mem
     catalog: Any = deltaberg.load_catalog("far", uri=memory.uri)
     memory.twists = [Twist(_asks("POST", "/s/tables"), True, makes)]
     if theirs:
-        with pytest.raises(TableExistsError):
+        with pytest.raises(TableExistsError, match="there is a table already"):
             catalog.create_table("s.c", _COLUMNS, properties=_QUICK)
     else:
         assert catalog.create_table("s.c", _COLUMNS, properties=_QUICK).properties.items() >= _QUICK.items()
@@ -487,9 +487,9 @@ def test_a_rename_that_a_gateway_sends_twice(memory: MemoryCatalog) -> None:
     sent = _asks("POST", "/rename")
     memory.twists = [Twist(sent, True, lambda _: as_http(memory.answer(memory.asked[-1])))]
     assert ids_of(catalog.rename_table("s.a", "s.c")) == [0]
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="NoSuchTableException"):
         catalog.rename_table("s.a", "s.c")
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="AlreadyExistsException"):
         catalog.rename_table("s.b", "s.c")
 
 

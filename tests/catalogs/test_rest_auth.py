@@ -126,7 +126,7 @@ def test_a_refused_token_is_renewed_once(status: int, server: RestServer, orders
     assert catalog.table_exists("sales.orders")
     assert server.asked[-1].headers["Authorization"] == "Bearer second"
     server.scripted[_TABLE] = [refused, refused]
-    with pytest.raises(AuthenticationError):
+    with pytest.raises(AuthenticationError, match="token first has expired"):
         catalog.table_exists("sales.orders")
     assert server.paths.count(_TOKENS) == 3
 

@@ -81,7 +81,7 @@ def test_a_table_is_created_in_stages(writable: WritableServer, peer: Any) -> No
     assert (staged["stage-create"], "location" in staged) == (True, False)
     assert committed["requirements"] == [{"type": "assert-create"}]
     assert [update["action"] for update in committed["updates"]][:2] == ["assign-uuid", "upgrade-format-version"]
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="Table already exists"):
         catalog.create_table("sales.orders", FIRST.schema)
 
 
@@ -220,9 +220,9 @@ def test_nobody_knows(writable: WritableServer, catalog: Any, peer: Any) -> None
     peer.drop_table("sales.orders")
     writable.faults.append("never")
     writable.before.append(writable.tables.clear)
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(CommitUnknownError, match="the table shows neither it nor what took its place"):
         _commit(catalog, [changes.SetProperties({"a": "b"})])
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="does not exist any more under its name"):
         _commit(catalog, [changes.SetProperties({"a": "b"})])
 
 
@@ -284,15 +284,33 @@ def test_tables_and_namespaces(writable: WritableServer, waits: list[float]) -> 
     ) == ("POST", {"removals": ["x"], "updates": {"y": "z"}})
     writable.scripted["/v1/namespaces/a"].append((200, {}, namespace))
     assert catalog.load_namespace_properties("a") == {"x": "y"}
-    conflicts: list[tuple[Callable[[], Any], str, str, type[Exception]]] = [
-        (lambda: catalog.create_namespace("a"), "namespaces", "AlreadyExistsException", InvalidArgumentError),
-        (lambda: catalog.drop_namespace("a"), "namespaces/a", "NamespaceNotEmptyException", ConstraintViolationError),
-        (lambda: catalog.rename_table("a.t", "a.u"), "tables/rename", "AlreadyExistsException", TableExistsError),
-        (lambda: catalog.register_table("a.t", "s3://b/m"), "namespaces/a/register", "Other", TableExistsError),
+    conflicts: list[tuple[Callable[[], Any], str, str, type[Exception], str]] = [
+        (
+            lambda: catalog.create_namespace("a"),
+            "namespaces",
+            "AlreadyExistsException",
+            InvalidArgumentError,
+            "there is a namespace of this name already",
+        ),
+        (
+            lambda: catalog.drop_namespace("a"),
+            "namespaces/a",
+            "NamespaceNotEmptyException",
+            ConstraintViolationError,
+            "^no ",
+        ),
+        (
+            lambda: catalog.rename_table("a.t", "a.u"),
+            "tables/rename",
+            "AlreadyExistsException",
+            TableExistsError,
+            "^no ",
+        ),
+        (lambda: catalog.register_table("a.t", "s3://b/m"), "namespaces/a/register", "Other", TableExistsError, "^no "),
     ]
-    for work, path, kind, error in conflicts:
+    for work, path, kind, error, message in conflicts:
         writable.scripted[f"/v1/{path}"].append((409, {}, error_body(409, kind, "no")))
-        with pytest.raises(error):
+        with pytest.raises(error, match=message):
             work()
     # The table that is still there may be dropped later, and one that is gone was dropped.
     writable.scripted["/v1/namespaces/a/tables/t"] += [(502, {}, None), (200, {}, {"metadata": {}})]

@@ -78,20 +78,20 @@ def test_the_beginning_of_a_long_error_is_said(body: bytes, said: str, server: R
 
 
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("answer", "message"),
     [
-        ({"namespaces": None}, StorageError),
-        ({"namespaces": {}}, StorageError),
-        ({"namespaces": ["a"]}, StorageError),
-        ({"namespaces": [[]]}, StorageError),
-        ({"namespaces": [[1]]}, StorageError),
-        ({"namespaces": [[""]]}, StorageError),
-        ({"namespaces": [], "next-page-token": 7}, StorageError),
+        ({"namespaces": None}, "answer has no namespaces"),
+        ({"namespaces": {}}, "namespaces of the catalog's answer has an unexpected type"),
+        ({"namespaces": ["a"]}, "'a' in the catalog's answer is not a namespace"),
+        ({"namespaces": [[]]}, r"\[\] in the catalog's answer is not a namespace"),
+        ({"namespaces": [[1]]}, r"\[1\] in the catalog's answer is not a namespace"),
+        ({"namespaces": [[""]]}, r"\[''\] in the catalog's answer is not a namespace"),
+        ({"namespaces": [], "next-page-token": 7}, "next-page-token of the catalog's answer has an unexpected type"),
     ],
 )
-def test_odd_lists(answer: Any, error: type[Exception], server: RestServer) -> None:
+def test_odd_lists(answer: Any, message: str, server: RestServer) -> None:
     server.scripted["/v1/namespaces"] = [(200, {}, answer)]
-    with pytest.raises(error):
+    with pytest.raises(StorageError, match=message):
         _load(server).list_namespaces()
 
 
@@ -120,20 +120,20 @@ def test_pages_that_do_not_end(server: RestServer, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("config", "error"),
+    ("config", "error", "message"),
     [
-        ({"defaults": 7}, StorageError),
-        ({"defaults": {"a": 7}}, StorageError),
-        ({"overrides": ["a"]}, StorageError),
-        ({"overrides": {"prefix": "../../admin"}}, CorruptMetadataError),
-        ({"overrides": {"uri": "http://[x"}}, UnsafePathError),
-        ({"overrides": {"uri": "//elsewhere.example"}}, UnsafePathError),
-        ({"endpoints": {}}, DeltabergError),
+        ({"defaults": 7}, StorageError, "defaults of the configuration has an unexpected type"),
+        ({"defaults": {"a": 7}}, StorageError, "defaults of the configuration"),
+        ({"overrides": ["a"]}, StorageError, "overrides of the configuration has an unexpected type"),
+        ({"overrides": {"prefix": "../../admin"}}, CorruptMetadataError, r"prefix of .* contains '\.\.'"),
+        ({"overrides": {"uri": "http://[x"}}, UnsafePathError, "redirects its clients to another server"),
+        ({"overrides": {"uri": "//elsewhere.example"}}, UnsafePathError, "redirects its clients to another server"),
+        ({"endpoints": {}}, CorruptMetadataError, "endpoints of the configuration has an unexpected type"),
     ],
 )
-def test_odd_configurations(config: Any, error: type[Exception], server: RestServer) -> None:
+def test_odd_configurations(config: Any, error: type[Exception], message: str, server: RestServer) -> None:
     server.config = config
-    with pytest.raises(error):
+    with pytest.raises(error, match=message):
         _load(server).list_namespaces()
 
 

@@ -62,9 +62,9 @@ def test_names_are_listed(properties: dict[str, str], uri: str, written: Any) ->
     assert catalog.table_exists(("sales", "eu west", "items"))
     assert not catalog.table_exists("sales.items")
     assert not catalog.table_exists("nowhere.items")
-    with pytest.raises(NamespaceNotFoundError):
+    with pytest.raises(NamespaceNotFoundError, match="Namespace does not exist"):
         catalog.list_tables("nowhere")
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="Table does not exist"):
         catalog.load_table("sales.returns")
 
 

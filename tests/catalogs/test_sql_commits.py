@@ -60,7 +60,7 @@ def test_pyiceberg_and_we_commit_in_turns(sqlite: str, tmp_path: Path, typed: bo
     made = catalog.create_table("sales.orders", FIRST.schema, properties={"a": "b", "x": 4})
     assert made.properties == {"a": "b", "x": "4"}
     assert made.location == str(tmp_path / "warehouse" / "sales" / "orders")
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         catalog.create_table("sales.orders", FIRST.schema)
     peer = peer_sql("shop", sqlite, tmp_path / "elsewhere")
     theirs = peer.load_table("sales.orders")
@@ -110,14 +110,15 @@ def test_tables_of_pyiceberg_objects(sqlite: str, tmp_path: Path) -> None:
     arrow = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
     ours.append(pa.table({"id": [1], "name": ["a"]}, schema=arrow))
     assert ids(catalog.load_table("sales.ours")) == [1]
-    for wrong, error in (
-        ({"partition_spec": ["id"]}, InvalidArgumentError),
-        ({"sort_order": "id"}, InvalidArgumentError),
-        ({"partition_spec": PartitionSpec(PartitionField(9, 1000, BucketTransform(4), "x"))}, ColumnNotFoundError),
-        ({"properties": {"format-version": "4"}}, InvalidArgumentError),
-        ({"properties": {"uuid": "x"}}, InvalidArgumentError),
+    odd = PartitionSpec(PartitionField(9, 1000, BucketTransform(4), "x"))
+    for wrong, error, message in (
+        ({"partition_spec": ["id"]}, InvalidArgumentError, "the partition spec is of type list"),
+        ({"sort_order": "id"}, InvalidArgumentError, "the sort order is of type str"),
+        ({"partition_spec": odd}, ColumnNotFoundError, "the column with the id 9, which does not exist"),
+        ({"properties": {"format-version": "4"}}, InvalidArgumentError, "the format version is '4'"),
+        ({"properties": {"uuid": "x"}}, InvalidArgumentError, "the property uuid is reserved"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=message):
             catalog.create_table("sales.wrong", schema, where, **wrong)
     assert peer.list_tables("sales") == [("sales", "ours"), ("sales", "theirs")]
     peer.engine.dispose()
@@ -169,9 +170,9 @@ def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:
     assert other.metadata.table_uuid == moved.metadata.table_uuid
     with pytest.raises(TableExistsError, match="a table or a view of this name"):
         catalog.rename_table("stock.items", "stock.copy")
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="a table or a view of this name already"):
         catalog.register_table("stock.items", moved.metadata_location)
-    with pytest.raises(NamespaceNotFoundError):
+    with pytest.raises(NamespaceNotFoundError, match="no such namespace"):
         catalog.rename_table("stock.items", "nowhere.items")
     with pytest.raises(ConstraintViolationError, match="the namespace is not empty"):
         catalog.drop_namespace("stock")
@@ -182,7 +183,7 @@ def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:
         lambda: catalog.rename_table("stock.copy", "stock.other"),
     ]
     for missing in missing_calls:
-        with pytest.raises(TableNotFoundError):
+        with pytest.raises(TableNotFoundError, match="the catalog has no such table"):
             missing()
     with pytest.raises(ObjectNotFoundError, match="there is no such file"):
         catalog.register_table("stock.copy", str(tmp_path / "no.metadata.json"))
@@ -205,7 +206,7 @@ def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:
         lambda: catalog.drop_namespace("no"),
     ]
     for unknown in unknown_calls:
-        with pytest.raises(NamespaceNotFoundError):
+        with pytest.raises(NamespaceNotFoundError, match="no such namespace"):
             unknown()
     peer.engine.dispose()
 
@@ -334,7 +335,7 @@ def test_no_file_is_deleted_while_nobody_knows(row: _Row) -> None:
         row.location = None
 
     row.script = [(False, False, drop)]
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(CommitUnknownError, match="the table shows neither it nor what took its place"):
         _set(row.committer(), "ours")
 
 
@@ -365,7 +366,7 @@ def test_a_table_that_is_created_twice(row: _Row, tmp_path: Path) -> None:
 
     committer = other.committer()
     other.script.append((True, True, taken))
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         commit_table(committer, lambda _: ([], None), staged=committer.stage(raw), policy=_POLICY)
     assert len(_files(row)) == 1
     assert not any((tmp_path / "u").rglob("*.json"))

@@ -229,7 +229,7 @@ def test_a_checkpoint_of_a_table_that_is_gone_goes(
 
     table.append(pa.table({"id": [9], "_p": ["c"]}))
     monkeypatch.setattr(checkpoints, "_point_to", drop_first)
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match="the log entry of the version does not exist"):
         table.checkpoint()
     assert not (tmp_path / "t").exists()
 
@@ -248,7 +248,7 @@ def test_dropped_in_python(tmp_path: Path, format: Literal["delta", "iceberg"]) 
     with pytest.raises(InvalidArgumentError, match="a table in a directory is its files"):
         drop_table(root)
     for nonsense in ({"locations": 7}, {"locations": [None]}, {"on_spark": "local"}):
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match=r"is not a (location|Spark session)"):
             drop_table(root, purge=True, **nonsense)
     planned = drop_table(root, purge=True, dry_run=True)
     assert ids_of(open_table(root)) == [1]

@@ -18,6 +18,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     CommitConflictError,
     ConstraintViolationError,
+    CorruptLogError,
     InvalidArgumentError,
     TableExistsError,
     UnsupportedFeatureError,
@@ -199,16 +200,24 @@ def test_domains(builder: DeltaBuilder, table: DeltaTable) -> None:
 @pytest.mark.req("DL-FEAT-15", "DL-FEAT-20")
 @pytest.mark.req("DL-FEAT-03", "DL-FEAT-04", "DL-FEAT-06", "DL-FEAT-07", half="writer")
 def test_the_protocol_only_rises(builder: DeltaBuilder, table: DeltaTable) -> None:
-    refused: list[tuple[Protocol, type[Exception]]] = [
-        (Protocol(1, 2), InvalidArgumentError),
-        (Protocol(3, 7, (), ()), InvalidArgumentError),
-        (Protocol(3, 7, ("appendOnly",), ("appendOnly", "domainMetadata")), InvalidArgumentError),
-        (Protocol(3, 7, ("deletionVectors",), ("domainMetadata",)), ValueError),
-        (Protocol(3, 5, (), None), ValueError),
-        (Protocol(4, 7, (), ("domainMetadata",)), UnsupportedFeatureError),
+    refused: list[tuple[Protocol, type[Exception], str]] = [
+        (Protocol(1, 2), InvalidArgumentError, r"the protocol \(1, 2\) is lower than the table's \(3, 7\)"),
+        (Protocol(3, 7, (), ()), InvalidArgumentError, "lacks features of the table: domainMetadata"),
+        (
+            Protocol(3, 7, ("appendOnly",), ("appendOnly", "domainMetadata")),
+            InvalidArgumentError,
+            "lists appendOnly in readerFeatures, but only writers need to support it",
+        ),
+        (
+            Protocol(3, 7, ("deletionVectors",), ("domainMetadata",)),
+            CorruptLogError,
+            "lists deletionVectors in readerFeatures but not in writerFeatures",
+        ),
+        (Protocol(3, 5, (), None), CorruptLogError, "reader version 3 needs writer version 7"),
+        (Protocol(4, 7, (), ("domainMetadata",)), UnsupportedFeatureError, "needs reader version 4"),
     ]
-    for protocol, error in refused:
-        with pytest.raises(error):
+    for protocol, error, message in refused:
+        with pytest.raises(error, match=message):
             begin(table).set_protocol(protocol)
     with begin(table) as transaction:
         transaction.set_protocol(Protocol(3, 7, ("deletionVectors",), ("domainMetadata", "deletionVectors")))

@@ -365,5 +365,5 @@ def test_parts_of_texts_have_that_limit_before_they_are_made(call: str, monkeypa
         _evaluated(call, batch)
     assert _evaluated("size(split(t, 'a', 3))", batch) == [2, 3, 3, None]
     monkeypatch.setattr(functions_of_text, "MOST_BYTES", 300)
-    with pytest.raises(TooLargeError):
+    with pytest.raises(TooLargeError, match="take more than 2 GiB"):
         _evaluated(call, pa.record_batch({"t": ["a" * 50] * 4}))

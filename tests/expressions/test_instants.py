@@ -70,7 +70,7 @@ def test_what_is_taken(builder: DeltaBuilder, text: str) -> None:
     assert table.scan([("at", "=", text)]).count() == 1
     assert table.scan(f"at = TIMESTAMP '{text}'").count() == 1
     assert table.scan(f"day = DATE '{text}'").count() == 1
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError, match="is before the first commit that can be read"):
         open_table(builder.root, timestamp=instant - dt.timedelta(seconds=1))
 
 

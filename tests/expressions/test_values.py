@@ -89,10 +89,17 @@ def test_a_result_is_assigned_to_a_column_of_another_type() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["soundex(name)", "rand()", "CAST(1.5D AS STRING)", "try_cast(array(name) AS ARRAY<INT>)", "x + 1 || 'a'"]
+    ("text", "message"),
+    [
+        ("soundex(name)", r"the function soundex\(\)"),
+        ("rand()", r"rand\(\) is not deterministic"),
+        ("CAST(1.5D AS STRING)", "a double cannot be cast to a string"),
+        ("try_cast(array(name) AS ARRAY<INT>)", "try_cast to array<int>"),
+        ("x + 1 || 'a'", "the order of the operators"),
+    ],
 )
-def test_what_cannot_be_evaluated_is_refused_by_name(text: str) -> None:
-    with pytest.raises(UnsupportedExpressionError):
+def test_what_cannot_be_evaluated_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(UnsupportedExpressionError, match=message):
         bind_value(text, _SCHEMA)
 
 
@@ -327,14 +334,6 @@ def test_keys_that_are_structs_can_become_equal() -> None:
     target = Map(Field("key", Struct((Field("k", _LONG),))), Field("value", _LONG))
     with pytest.raises(EvaluationError, match=r"keys .* become equal"):
         bind_value("v", schema, target=target).evaluate(rows)
-
-
-@pytest.mark.parametrize(("times", "what"), [("{99999}", "of more than 999 times"), ("{1,1000}", "of more than")])
-def test_repetitions_that_are_too_many(times: str, what: str) -> None:
-    columns = Struct((Field("a", Primitive("string")),))
-    bind_value("a RLIKE 'a{999}'", columns)
-    with pytest.raises(UnsupportedExpressionError, match=f"repetition {what}.* ?in the regular expression"):
-        bind_value(f"a RLIKE 'a{times}'", columns)
 
 
 def test_plain_conditions_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def test_a_failure_is_not_kept() -> None:
         raise CorruptDataFileError("no")
 
     for _ in range(2):
-        with pytest.raises(CorruptDataFileError):
+        with pytest.raises(CorruptDataFileError, match="no"):
             kept.get("a", fail)
     assert kept.get("a", lambda: ("found", 1)) == "found"
 

@@ -141,7 +141,7 @@ def test_versions(tmp_path: Path, version: int, codec: str) -> None:
     table.set("write.metadata.compression-codec", "none" if codec == "gzip" else "gzip")
     assert len(table.files) == 4
     assert table.files[-1] == f"v4{end}"
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         _Table(tmp_path / "t")
 
 
@@ -345,7 +345,7 @@ def test_a_file_in_a_gap_is_no_commit(tmp_path: Path, kept: str) -> None:
 
     if kept == "1":
         # The log is too short to tell whose the version was.
-        with pytest.raises(CommitUnknownError):
+        with pytest.raises(CommitUnknownError, match="the table shows neither it nor what took its place"):
             commit_table(table.committer(Reply(True, None, others)), make, policy=_POLICY)
         assert "v2.metadata.json" in table.files
     else:
@@ -363,7 +363,7 @@ def test_a_gap_and_two_commits_in_one_millisecond(tmp_path: Path) -> None:
             table.set(f"a{number}", policy=policy)
         (table.root / "metadata" / "v2.metadata.json").unlink()
 
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(CommitUnknownError, match="the table shows neither it nor what took its place"):
         commit_table(
             table.committer(Reply(True, None, others)),
             lambda _: ([changes.SetProperties({"mine": "1"})], None),
@@ -407,7 +407,7 @@ def test_tables_that_are_not_written_to(table: _Table, tmp_path: Path) -> None:
     empty = FilePointer(parse_location(str(tmp_path / "empty")), StoreSpec())
     with pytest.raises(UnsupportedFeatureError, match="a catalog keeps this table"):
         commit_table(FilePointer(parse_location(str(managed.parent)), StoreSpec()).committer(), lambda _: None)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="does not exist any more under its name"):
         commit_table(empty.committer(), lambda _: None)
     nothing = commit_table(table.committer(), lambda _: None, policy=_POLICY)
     assert (nothing.committed, nothing.loaded.metadata.raw) == (False, json.loads(_read(table, "v1.metadata.json")))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptDataFileError, CorruptMetadataError, DataFileNotFoundError, DeltabergError
+from deltaberg.errors import CorruptDataFileError, CorruptMetadataError
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 from tests.support.roads import Road, by_every_road
 
@@ -313,19 +313,3 @@ def test_a_delete_file_without_its_column(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataFileError, match="no column category") as raised:
         _ids(builder)
     assert raised.value.context["delete_file"].endswith("00003.parquet")
-
-
-@pytest.mark.parametrize("format", ["parquet", "avro", "orc"])
-@pytest.mark.parametrize("what", ["gone", "truncated", "empty"])
-def test_damaged_delete_files(tmp_path: Path, format: str, what: str) -> None:
-    builder = _bears(tmp_path)
-    deletes = builder.equality_deletes([1], [{"id": 1}], format=format)
-    builder.commit(deletes)
-    path = Path(deletes.path)
-    if what == "gone":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[: 40 if what == "truncated" else 0])
-    with pytest.raises(DataFileNotFoundError if what == "gone" else DeltabergError) as raised:
-        _ids(builder)
-    assert raised.value.context["delete_file"] == str(path)

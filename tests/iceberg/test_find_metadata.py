@@ -181,7 +181,7 @@ def test_no_table(tmp_path: Path, made: tuple[str, ...]) -> None:
 def test_a_hint_and_no_metadata(tmp_path: Path) -> None:
     (tmp_path / "metadata").mkdir()
     _hint(tmp_path, "3")
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="no metadata file in metadata/"):
         find_metadata(parse_location(tmp_path), StoreSpec())
 
 

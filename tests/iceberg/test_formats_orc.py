@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError, SchemaError
+from deltaberg.errors import CorruptDataFileError, SchemaError
 from tests.iceberg.columns_json import field_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import Road, by_every_road
@@ -133,7 +133,7 @@ def test_lengths_of_bytes(tmp_path: Path, kind: str, length: int) -> None:
     if length == 16:
         assert _read(builder) == [{"a": None}, {"a": b"x" * 16}]
         return
-    with pytest.raises(DeltabergError, match="does not fit") as raised:
+    with pytest.raises(CorruptDataFileError, match="does not fit") as raised:
         _read(builder)
     assert raised.value.context["column"] == "a"
 

@@ -221,7 +221,7 @@ def test_manifest_lists_of_other_writers(files: Path) -> None:
     assert (first["first_row_id"], first["added_rows_count"]) == (0, 100)
     assert first["manifest_path"].startswith("s3://warehouse/")
     assert second["manifest_path"] != first["manifest_path"]
-    with pytest.raises(CorruptAvroError):
+    with pytest.raises(CorruptAvroError, match="this is not an Avro file"):
         read_manifest_list((files / "rust-manifest-lists" / "manifest-list-v3-encrypted.avro").read_bytes())
 
 

@@ -127,15 +127,20 @@ def test_a_vector_of_many_rows_with_a_long_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"),
-    [("content_size_in_bytes", CorruptDeletionVectorError), ("referenced_data_file", CorruptMetadataError)],
+    ("wrong", "error", "message"),
+    [
+        ("content_size_in_bytes", CorruptDeletionVectorError, "at offset 4 and have -1 bytes"),
+        ("referenced_data_file", CorruptMetadataError, "does not name its data file"),
+    ],
 )
-def test_vectors_whose_entries_lack_a_member(tmp_path: Path, wrong: str, error: type[DeltabergError]) -> None:
+def test_vectors_whose_entries_lack_a_member(
+    tmp_path: Path, wrong: str, error: type[DeltabergError], message: str
+) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
     (vector,) = builder.deletion_vectors({"x": [1]})
     vector.more[wrong] = None
     builder.commit(vector)
-    with pytest.raises(error):
+    with pytest.raises(error, match=message):
         IcebergTable(builder.root).inspect("position_deletes")
 
 

@@ -146,7 +146,7 @@ def test_they_are_read_where_they_are_named(tmp_path: Path) -> None:
     table = open_table(builder.root)
     assert table.scan().schema.names == ["id", "a"]
     assert table.scan(columns=["_pos"]).schema.names == ["_pos"]
-    with pytest.raises(ColumnNotFoundError):
+    with pytest.raises(ColumnNotFoundError, match="no column '_row_id'"):
         table.scan(columns=["_row_id"])
 
 
@@ -167,7 +167,7 @@ def test_an_unpartitioned_table_has_no_partition_column(tmp_path: Path) -> None:
     builder.commit(builder.data([{"id": 1, "a": "x"}]))
     table = open_table(builder.root)
     assert table.scan(columns=["_spec_id", "_pos"]).to_arrow().to_pylist() == [{"_spec_id": 0, "_pos": 0}]
-    with pytest.raises(ColumnNotFoundError):
+    with pytest.raises(ColumnNotFoundError, match="no column '_partition'"):
         table.scan(columns=["_partition"])
 
 

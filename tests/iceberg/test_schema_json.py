@@ -289,7 +289,15 @@ def test_order_0_is_no_order() -> None:
         read_sort_order({**_ORDER, "order-id": 0})
 
 
-@pytest.mark.parametrize("found", [None, 5, [], {}, {"type": "list"}, {"type": "struct"}])
-def test_what_is_no_schema(found: Any) -> None:
-    with pytest.raises(CorruptMetadataError):
-        read_schema(found)
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        *((value, "a schema is not a JSON object") for value in (None, 5, [])),
+        ({}, "of type None, not struct"),
+        ({"type": "list"}, "of type list, not struct"),
+        ({"type": "struct"}, "a struct has no fields"),
+    ],
+)
+def test_what_is_no_schema(schema: Any, message: str) -> None:
+    with pytest.raises(CorruptMetadataError, match=message):
+        read_schema(schema)

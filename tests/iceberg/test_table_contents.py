@@ -104,22 +104,6 @@ def test_readers_see_the_whole_of_a_commit_or_nothing(tmp_path: Path) -> None:
     assert expected[0] in seen
 
 
-@pytest.mark.req("ICE-GEN-05")
-def test_planning_opens_three_objects(tmp_path: Path, recorder: Recorder) -> None:
-    specs = [[{"source-id": 1, "name": "id", "transform": "identity"}]]
-    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, specs=specs)
-    files = [
-        IcebergFile(f"{builder.root}/data/{number}.parquet", 1, 100, partition={"id": number}) for number in range(1000)
-    ]
-    number = builder.commit(*files)
-    manifest = next(path.name for path in (builder.root / "metadata").glob("m*.avro"))
-    recorder.clear()
-    scan = open_table(builder.root / "metadata" / "v1.metadata.json").scan("id = 7")
-    assert [Path(path).name for path in scan.files().column("file_path").to_pylist()] == ["7.parquet"]
-    assert recorder.read == ["v1.metadata.json", f"snap-{number}.avro", manifest]
-    assert recorder.listings == []
-
-
 @by_every_road
 @pytest.mark.req("ICE-GEN-07", half="reader")
 def test_reading_needs_nothing_but_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

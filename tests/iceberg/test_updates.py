@@ -385,7 +385,7 @@ def test_requirements() -> None:
     for requirement in (needs.AssertRefSnapshotId("main", 9), needs.AssertTableUUID("x")):
         with pytest.raises(CommitConflictError, match=r"main names the snapshot 10, not 9|the table-uuid is"):
             needs.check_requirements(base, [requirement])
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         needs.check_requirements(base, [needs.AssertCreate()])
     with pytest.raises(CommitConflictError, match="no table any more"):
         needs.check_requirements(None, held)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import IcebergTable
-from deltaberg.errors import CommitConflictError, InvalidArgumentError, VersionNotFoundError
+from deltaberg.errors import CommitConflictError, InvalidArgumentError
 from tests.interop.judged import few, same
 from tests.interop.judged_catalogs import CASES, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
@@ -49,11 +49,6 @@ def _facts(table: IcebergTable) -> list[tuple[Any, ...]]:
     )
     rows = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
     return [*commits, *refs, *rows, *((numbers[entry.snapshot_id],) for entry in table.metadata.snapshot_log)]
-
-
-def _refused(act: Callable[[], Any]) -> None:
-    with pytest.raises((CommitConflictError, InvalidArgumentError, VersionNotFoundError)):
-        act()
 
 
 class _Pair:
@@ -136,8 +131,10 @@ def _picks(pair: _Pair) -> None:
     for procedure, argument in (("publish_changes", "'w'"), ("cherrypick_snapshot", str(side[0]))):
         with pytest.raises(Exception, match=r"(?i)duplicate|already|ancestor"):
             pair.theirs.call(procedure, argument)
-    _refused(lambda: pair.table.publish("w"))
-    _refused(lambda: pair.table.cherrypick_snapshot(side[1]))
+    with pytest.raises(CommitConflictError, match="is published already"):
+        pair.table.publish("w")
+    with pytest.raises(CommitConflictError, match="already"):
+        pair.table.cherrypick_snapshot(side[1])
 
 
 def _ways_back(pair: _Pair) -> None:
@@ -149,7 +146,8 @@ def _ways_back(pair: _Pair) -> None:
     pair.check()
     with pytest.raises(Exception, match="not an ancestor"):
         pair.theirs.call("rollback_to_snapshot", str(side[0]))
-    _refused(lambda: pair.table.alter().rollback_to_snapshot(side[1]))
+    with pytest.raises(InvalidArgumentError, match="not an ancestor"):
+        pair.table.alter().rollback_to_snapshot(side[1])
     pair.theirs.call("fast_forward", "'main'", "'side'")
     pair.table.alter().fast_forward("main", "side").commit()
     pair.check()
@@ -159,4 +157,5 @@ def _ways_back(pair: _Pair) -> None:
     pair.theirs.call("rollback_to_timestamp", f"TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}'")
     pair.table.alter().rollback_to_timestamp(moment).commit()
     pair.check()
-    _refused(lambda: pair.table.alter().create_branch("side"))
+    with pytest.raises(InvalidArgumentError, match="is that of another branch or tag"):
+        pair.table.alter().create_branch("side")

@@ -89,7 +89,7 @@ def test_random_merges_as_delta_spark_does_them(
             # It also refuses several matches where no clause is about matches.
             if "MULTIPLE_SOURCE_ROW" in str(error):
                 if any(clause.when == "matched" for clause in clauses):
-                    with pytest.raises(ConstraintViolationError):
+                    with pytest.raises(ConstraintViolationError, match="several rows"):
                         _merge(ours, source, on, clauses)
                 continue
             # In some merges it meets rows for which its own plan has no branch.

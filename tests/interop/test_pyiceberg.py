@@ -385,7 +385,7 @@ def test_snapshots_branches_and_tags(catalog: SqlCatalog, request: Any, rng: ran
         peer_snapshot = table.snapshot_as_of_timestamp(at)
         assert open_table(table.location(), "iceberg", timestamp=moment).snapshot_id == peer_snapshot.snapshot_id
     before = table.history()[0].timestamp_ms / 1000 - 1
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match="no snapshot was current at"):
         open_table(table.location(), "iceberg", timestamp=dt.datetime.fromtimestamp(before, _UTC))
 
 
@@ -400,7 +400,7 @@ def test_rollback_and_expiry(catalog: SqlCatalog, request: Any, rng: random.Rand
     table.append(_rows(rng, table, 20, 5))
     table.maintenance.expire_snapshots().by_id(oldest).commit()
     _same_snapshots(table)
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match="it was expired, or never existed"):
         open_table(table.location(), "iceberg", snapshot_id=oldest)
 
 

@@ -111,11 +111,13 @@ def test_wrong_arguments(kernels: ModuleType) -> None:
         decode(kernels, data, kept=pa.array([True]))
     with pytest.raises(InvalidArgumentError, match="the mask is not of the rows of the row groups"):
         decode(kernels, data, kept=pa.array([True, None]))
-    with pytest.raises(CorruptDataFileError):
+    with pytest.raises(CorruptDataFileError, match=r"thrift|Unexpected struct field type"):
         kernels.ParquetRows(b"nonsense", pa.schema([("n", pa.int64())]), [0])
     file = pq.ParquetFile(data)
     footer = data.slice(data.size - 8 - file.metadata.serialized_size, file.metadata.serialized_size).to_pybytes()
-    with pytest.raises(CorruptDataFileError):
+    with pytest.raises(
+        CorruptDataFileError, match=r"not of the type that it is to be read as|Incompatible supplied Arrow schema"
+    ):
         kernels.ParquetRows(footer, pa.schema([("n", pa.string())]), [0])
 
 

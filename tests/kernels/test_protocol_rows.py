@@ -125,7 +125,7 @@ def test_numbers(kernels: ModuleType) -> None:
     assert math.isnan(_value(kernels, "NaN", "double"))
     assert _value(kernels, "Infinity", "float") == math.inf
     for text, primitive in (("128", "byte"), ("1.5", "long"), ("1.505", "decimal(10,2)"), ("x", "double")):
-        with pytest.raises(InvalidPartitionValueError):
+        with pytest.raises(InvalidPartitionValueError, match='of column "p" is not a valid'):
             _value(kernels, text, primitive)
 
 
@@ -138,7 +138,7 @@ def test_numbers_without_digits_in_any_spelling(kernels: ModuleType, primitive: 
     for text in ("nan", "NaN", "NAN"):
         assert math.isnan(_value(kernels, text, primitive)), text
     for text in ("-nan", "+NaN", "infinit", "in", "--inf", "inf "):
-        with pytest.raises(InvalidPartitionValueError):
+        with pytest.raises(InvalidPartitionValueError, match='of column "p" is not a valid'):
             _value(kernels, text, primitive)
 
 

@@ -13,6 +13,7 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import (
     ChangesNotRecordedError,
+    CorruptLogError,
     DeltabergError,
     InvalidArgumentError,
     SchemaError,
@@ -78,7 +79,7 @@ def test_the_action_of_a_change_file(builder: DeltaBuilder) -> None:
     action["cdc"]["tags"] = {"a": "b"}
     assert _feed(_rows(builder, [action]), 1) == [(1, "delete", 1)]
     builder.commit({"cdc": {"partitionValues": {}, "size": 1, "dataChange": False}})
-    with pytest.raises(DeltabergError, match="path"):
+    with pytest.raises(CorruptLogError, match="path"):
         _feed(open_table(builder.root), 1)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, SchemaError
 from deltaberg.schema.types import List, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import delta_type, field, struct_type
@@ -71,7 +71,7 @@ def test_the_letters_of_the_mode_do_not_matter(builder: DeltaBuilder) -> None:
 @pytest.mark.req("DL-CM-01", half="reader")
 def test_an_unknown_mode_is_refused(builder: DeltaBuilder) -> None:
     builder.create([mapped("a", "long", 1, "col-a")], configuration={_MODE: "foo"}, protocol=builder.protocol(2, 5))
-    with pytest.raises(DeltabergError, match="foo"):
+    with pytest.raises(CorruptLogError, match="foo"):
         open_table(builder.root)
 
 
@@ -246,7 +246,7 @@ def test_by_id_a_file_without_ids_is_refused(builder: DeltaBuilder) -> None:
     columns = [mapped("a", "long", 1, "a"), mapped("region", "string", 2, "col-r")]
     add = builder.add(pa.table({"a": [1, 2]}), partition={"col-r": "EU"}, path="plain.parquet", stats="full")
     builder.create(columns, add, partition_by=["region"], configuration={_MODE: "id"}, protocol=builder.protocol(2, 5))
-    with pytest.raises(DeltabergError, match=r"plain\.parquet"):
+    with pytest.raises(SchemaError, match=r"plain\.parquet"):
         _rows(builder)
     assert _rows(builder, columns=["region"]) == [{"region": "EU"}] * 2
     assert open_table(builder.root).scan("a > 2").files().num_rows == 0

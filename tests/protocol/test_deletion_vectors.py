@@ -15,7 +15,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.delta.data.deletion_vectors import unique_id
-from deltaberg.errors import CorruptDeletionVectorError, DeltabergError, SpecViolationError
+from deltaberg.errors import CorruptDeletionVectorError, SpecViolationError
 from deltaberg.storage.location import PathResolver, parse_location
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road, by_every_road
@@ -42,18 +42,16 @@ def _write(
     builder: DeltaBuilder, body: bytes, *, version: int = 1, size: int | None = None, crc: int | None = None
 ) -> dict[str, Any]:
     """Write a vector file of these bytes, and give the descriptor."""
-    identity = uuid.uuid4()
     stated = len(body) if size is None else size
     checksum = zlib.crc32(body) if crc is None else crc
     data = bytes([version]) + struct.pack(">i", stated) + body + struct.pack(">I", checksum)
+    return _stored(builder, data, offset=1, sizeInBytes=len(body))
+
+
+def _stored(builder: DeltaBuilder, data: bytes, *, cardinality: int = len(_SET), **more: int) -> dict[str, Any]:
+    identity = uuid.uuid4()
     (builder.root / f"deletion_vector_{identity}.bin").write_bytes(data)
-    return {
-        "storageType": "u",
-        "pathOrInlineDv": z85(identity.bytes),
-        "offset": 1,
-        "sizeInBytes": len(body),
-        "cardinality": len(_SET),
-    }
+    return {"storageType": "u", "pathOrInlineDv": z85(identity.bytes), "cardinality": cardinality, **more}
 
 
 @by_every_road
@@ -112,7 +110,7 @@ def test_positions_are_those_in_the_file(builder: DeltaBuilder, road: Road, spli
 @pytest.mark.req("DL-DV-06", half="reader")
 def test_an_unknown_storage_is_refused(builder: DeltaBuilder) -> None:
     vector = {**builder.vector([0], "i"), "storageType": "x"}
-    with pytest.raises(DeltabergError, match="'x'"):
+    with pytest.raises(CorruptDeletionVectorError, match="'x'"):
         ids_of(_table(builder, vector=vector))
 
 
@@ -182,16 +180,9 @@ def test_absolute_paths_are_decoded(builder: DeltaBuilder, tmp_path: Path) -> No
 @pytest.mark.req("DL-DV-12", half="reader")
 def test_without_an_offset_it_is_zero(builder: DeltaBuilder) -> None:
     body = bitmap_bytes(_SET)
-    identity = uuid.uuid4()
     # No version byte in front: the size is the first thing in the file.
     data = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-    (builder.root / f"deletion_vector_{identity}.bin").write_bytes(data)
-    vector = {
-        "storageType": "u",
-        "pathOrInlineDv": z85(identity.bytes),
-        "sizeInBytes": len(body),
-        "cardinality": len(_SET),
-    }
+    vector = _stored(builder, data, sizeInBytes=len(body))
     assert ids_of(_table(builder, vector=vector)) == _others(_SET)
 
 
@@ -306,15 +297,7 @@ def test_an_unknown_version_of_the_file_is_refused(builder: DeltaBuilder, versio
 def test_the_bytes_of_the_example_file(builder: DeltaBuilder) -> None:
     data = bytes.fromhex("0100000024d1d339640100000000000000000000003a300000010000000000010010000000000009002a671846")
     assert len(data) == 45
-    identity = uuid.uuid4()
-    (builder.root / f"deletion_vector_{identity}.bin").write_bytes(data)
-    vector = {
-        "storageType": "u",
-        "pathOrInlineDv": z85(identity.bytes),
-        "offset": 1,
-        "sizeInBytes": 36,
-        "cardinality": 2,
-    }
+    vector = _stored(builder, data, offset=1, sizeInBytes=36, cardinality=2)
     assert ids_of(_table(builder, vector=vector)) == _others([0, 9])
 
 
@@ -347,16 +330,8 @@ def test_the_size_in_the_file_and_the_described_one_agree(builder: DeltaBuilder,
 @pytest.mark.req("DL-DV-28", half="reader")
 def test_an_offset_is_taken_literally(builder: DeltaBuilder) -> None:
     body = bitmap_bytes(_SET)
-    identity = uuid.uuid4()
     data = b"\x01\xff\xff\xff" + struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-    (builder.root / f"deletion_vector_{identity}.bin").write_bytes(data)
-    vector = {
-        "storageType": "u",
-        "pathOrInlineDv": z85(identity.bytes),
-        "offset": 4,
-        "sizeInBytes": len(body),
-        "cardinality": 6,
-    }
+    vector = _stored(builder, data, offset=4, sizeInBytes=len(body))
     assert ids_of(_table(builder, vector=vector)) == _others(_SET)
 
 
@@ -385,27 +360,27 @@ def test_the_examples_parse(builder: DeltaBuilder) -> None:
     assert [live[f"{number}.parquet"] for number in range(3)] == [{"offset": None, **one} for one in examples]
 
 
-@by_every_road
-@pytest.mark.req("DL-DV-10")
-def test_the_inline_literal_of_the_document_deletes_its_rows(builder: DeltaBuilder) -> None:
-    vector = {
-        "storageType": "i",
-        "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-        "sizeInBytes": 40,
-        "cardinality": 6,
-    }
-    assert ids_of(_table(builder, vector=vector)) == _others(_SET)
+_INLINE = [
+    pytest.param(
+        "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, id="literal", marks=pytest.mark.req("DL-DV-10")
+    ),
+    # It has neither a size nor a checksum.
+    pytest.param(
+        "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        44,
+        id="plain",
+        marks=pytest.mark.req("DL-DV-09", "DL-DV-13", half="reader"),
+    ),
+    pytest.param(
+        "^9>0=0rr918#]%siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, id="native", marks=pytest.mark.req("BEY-18")
+    ),
+]
 
 
 @by_every_road
-@pytest.mark.req("DL-DV-09", "DL-DV-13", half="reader")
-def test_an_inline_vector_has_neither_size_nor_checksum(builder: DeltaBuilder) -> None:
-    vector = {
-        "storageType": "i",
-        "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-        "sizeInBytes": 44,
-        "cardinality": 6,
-    }
+@pytest.mark.parametrize(("text", "size"), _INLINE)
+def test_inline_vectors_delete_their_rows(builder: DeltaBuilder, text: str, size: int) -> None:
+    vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": size, "cardinality": len(_SET)}
     assert ids_of(_table(builder, vector=vector)) == _others(_SET)
 
 

@@ -323,20 +323,6 @@ def test_registered_previews_are_aliases(builder: DeltaBuilder, name: str) -> No
 
 
 @by_every_road
-@pytest.mark.req("BEY-18")
-def test_vectors_in_the_native_form(builder: DeltaBuilder) -> None:
-    vector = {
-        "storageType": "i",
-        "pathOrInlineDv": "^9>0=0rr918#]%siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-        "sizeInBytes": 40,
-        "cardinality": 6,
-    }
-    add = builder.add(ids(*range(30)), vector=vector)
-    builder.create(ID, add, protocol=builder.features("deletionVectors"))
-    assert ids_of(open_table(builder.root)) == [row for row in range(30) if row not in (3, 4, 7, 11, 18, 29)]
-
-
-@by_every_road
 @pytest.mark.req("BEY-20", half="reader")
 def test_partition_values_of_modern_writers(builder: DeltaBuilder) -> None:
     schema = pa.schema([("id", pa.int64()), ("p", pa.timestamp("us", "UTC"))])

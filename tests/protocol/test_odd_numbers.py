@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptDataFileError, DeltabergError, UnsupportedFeatureError
+from deltaberg.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
 from deltaberg.schema.name_mapping import FIELD_ID, field_id
 from deltaberg.schema.variants.values import encode_string, object_fields, variant_to_json
 from tests.support.delta_builder import DeltaBuilder
@@ -43,7 +43,7 @@ def test_versions_since_when_times_are_recorded(builder: DeltaBuilder, version: 
     )
     table = open_table(builder.root)
     assert ids_of(table) == [1]
-    with pytest.raises(DeltabergError, match="the commit records none"):
+    with pytest.raises(CorruptLogError, match="the commit records none"):
         table.history()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import CorruptLogError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_opened import opened
 from tests.support.delta_schemas import field, struct_type
@@ -108,5 +108,5 @@ def test_a_clustering_domain_that_is_none_is_refused(builder: DeltaBuilder) -> N
         '{"clusteringColumns":[[]]}',
     ):
         builder.commit({"domainMetadata": {"domain": "delta.clustering", "configuration": text, "removed": False}})
-        with pytest.raises(DeltabergError, match=r"delta\.clustering"):
+        with pytest.raises(CorruptLogError, match=r"delta\.clustering"):
             _ = open_table(builder.root, "delta").clustering_columns

@@ -300,7 +300,7 @@ def test_places_that_are_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="nothing"):
         open_table(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="contains neither _delta_log nor metadata"):
         open_table(tmp_path / "empty")
     (tmp_path / "ice" / "metadata").mkdir(parents=True)
     (tmp_path / "ice" / "metadata" / "v1.metadata.json").write_text("{}")

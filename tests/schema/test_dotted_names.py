@@ -110,5 +110,5 @@ def test_names_that_may_be_several(tmp_path: Path) -> None:
         find_path(two, ("x", "y", "z"))
     assert dotted_path(two, ("none", "y")) == ("none", "y")
     many = ("x",) * 20_000
-    with pytest.raises(ColumnNotFoundError):
+    with pytest.raises(ColumnNotFoundError, match=r"there is no column 'x.x."):
         find_path(two, many)

@@ -211,7 +211,7 @@ def test_tasks_look_for_rows(spark: Any, tmp_path: Path, monkeypatch: pytest.Mon
 def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     assert not DeltaTable.isDeltaTable(spark, path)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="there is no Delta table"):
         DeltaTable.replace(spark).location(path).addColumn("id", "bigint").execute()
     builder = (
         DeltaTable.create(spark)
@@ -238,7 +238,7 @@ def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
     assert (created.partition_columns, created.properties["owner"]) == (["year"], "ada")
     assert (created.metadata.description, created.generated_columns) == ("what was ordered", {"year": "year(day)"})
     assert (created.identity_columns["seq"].start, created.identity_columns["seq"].step) == (10, 5)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         builder.execute()
     updates = spark.sql("SELECT 1L AS id, DATE '2020-05-01' AS day")
     values = {"id": "source.id", "day": "source.day"}
@@ -402,7 +402,7 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     for name, call in refused.items():
         with pytest.raises(UnsupportedFeatureError, match=name):
             call()
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError, match="there is no Delta table"):
         DeltaTable.forPath(spark, str(tmp_path / "none"))
     with pytest.raises(InvalidArgumentError, match="names no directory"):
         DeltaTable.convertToDelta(spark, "orders")

@@ -80,7 +80,7 @@ def test_files_are_those_of_one_machine(spark: Any, tmp_path: Path, mode: str | 
         again = table.append(frame)
         assert again.added_files > done.added_files
         assert table.scan().count() == 240
-        with pytest.raises(ConstraintViolationError):
+        with pytest.raises(ConstraintViolationError, match="must not be null"):
             table.append(frame.selectExpr("IF(id = 7, NULL, id) id", "s"))
         with pytest.raises(InvalidArgumentError, match="must be none, hash or range"):
             table.alter().set({"write.distribution-mode": "sideways"})

@@ -141,7 +141,7 @@ def test_verify_by_tasks_finds_what_is_lost(table: Any, spark: SparkSession, mon
     for entry in Path(table.location, "_delta_log").iterdir():
         # What was committed less than an hour ago may be too young for the listing.
         os.utime(entry, (0, 0))
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="the table names files that do not exist"):
         DeltaTable(table.location).on_spark(spark).vacuum(dry_run=False, **_NOW)
 
 

@@ -166,7 +166,7 @@ def test_a_table_that_changed_meanwhile(tmp_path: Path) -> None:
     for late, batches in ((replacing, rows), (merging, [rows[0].append_column("n", pa.array([1]))])):
         if late is merging:
             table.refresh().alter().add("other", pa.string()).commit()
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(CommitConflictError, match="another commit"):
             late.commit([late.write(iter(batches))])
     assert {path.name for path in (root / "data").rglob("*.parquet")} == files
     message = replacing.write(iter(rows))

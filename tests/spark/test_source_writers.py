@@ -207,7 +207,7 @@ def test_a_table_that_gets_a_column_between_tasks_and_commit_gets_the_rows(tmp_p
     open_table(root).append(pa.table({"id": [9], "more": ["x"]}), schema_mode="merge")
     committing = _sink(table_format, root)
     if table_format == "delta":
-        with pytest.raises(MetadataChangedError):
+        with pytest.raises(MetadataChangedError, match="version 1 was committed meanwhile"):
             committing.commit(replies, 1)
         assert _ids(root) == [1, 9]
     else:

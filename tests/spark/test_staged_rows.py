@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import types as st
 
 from deltaberg import DeltaTable, IcebergTable, create_table, open_table, write_table
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
+from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.spark import FrameRows
 from deltaberg.table.maintain.bins import stage
 from tests.support.canon import canonical_lines
@@ -139,7 +139,7 @@ def test_a_frame_that_cannot_be_merged_leaves_nothing(tmp_path: Path) -> None:
         table.upsert(_frame(_rows(7), _rows(7)), "id")
     with pytest.raises(ConstraintViolationError, match="several rows"):
         table.merge(_frame(_rows(2), _rows(2)), "target.id = source.id").when_matched_update_all().execute()
-    with pytest.raises(SchemaError):
+    with pytest.raises(ColumnNotFoundError, match="no column 'other'"):
         table.upsert(_frame(_rows(7), schema="id bigint, other string"), "id")
     wrong = pa.table({"id": ["x"], "a.b": ["y"]})
     with pytest.raises(SchemaError, match="cannot be written"):

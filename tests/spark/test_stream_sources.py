@@ -242,7 +242,7 @@ def test_rows_whose_vector_is_lost_are_not_passed_over(tmp_path: Path) -> None:
     source: Any = DATA_SOURCES[0]({"path": str(tmp_path), "failOnDataLoss": "false"})
     reader = source.streamReader(source.schema())
     partitions = reader.partitions(reader.initialOffset(), reader.latestOffset())
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="the file of a deletion vector is gone"):
         _ = [batch for partition in partitions for batch in reader.read(partition)]
 
 
@@ -274,5 +274,5 @@ def test_what_was_vacuumed_is_passed_over_where_it_may_be_lost(tmp_path: Path) -
     assert offsets == [2]
     strict = DATA_SOURCES[0]({**options, "startingVersion": "2"}).streamReader(source.schema())
     partitions = strict.partitions(strict.initialOffset(), strict.latestOffset())
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
         _ = [batch for partition in partitions for batch in strict.read(partition)]

@@ -248,7 +248,7 @@ def test_two_changes_at_once(tmp_path: Path) -> None:
     one.append(ids(1))
     other.commit()
     late = one.alter().add("y", pa.int8())
-    with pytest.raises(MetadataChangedError):
+    with pytest.raises(MetadataChangedError, match="version 2 was committed meanwhile, and it changed the metadata"):
         late.commit()
     table = DeltaTable(tmp_path / "t")
     assert (table.schema.names, ids_of(table)) == (["id", "x"], [1])

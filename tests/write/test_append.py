@@ -293,7 +293,7 @@ def test_a_lost_commit_leaves_no_files(tmp_path: Path) -> None:
     one = create_table(tmp_path / "t", ID)
     other = DeltaTable(tmp_path / "t")
     one.append(pa.table({"id": [1], "x": [1]}), schema_mode="merge")
-    with pytest.raises(MetadataChangedError):
+    with pytest.raises(MetadataChangedError, match="version 1 was committed meanwhile, and it changed the metadata"):
         other.append(ids(2))
     assert ids_of(DeltaTable(tmp_path / "t")) == [1]
     assert len(_data_files(tmp_path / "t")) == 1

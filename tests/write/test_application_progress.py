@@ -199,7 +199,7 @@ def test_a_second_verb_of_a_batch_is_refused(path: Path, monkeypatch: pytest.Mon
     batch.run = "another"
     assert not table.append(_ROWS, txn="auto").committed
     batch.number = 1
-    with pytest.raises(ColumnNotFoundError):
+    with pytest.raises(ColumnNotFoundError, match="no column 'none'"):
         table.delete("none = 1", txn="auto")
     assert table.append(_ROWS, txn="auto").committed
     if not is_delta:

@@ -92,7 +92,7 @@ def test_a_table_that_changes_meanwhile(root: Path, change: Any, error: type[Exc
 
 def test_a_feature_that_came_meanwhile_is_named_at_the_next_try(root: Path) -> None:
     table = DeltaTable(root)
-    with pytest.raises(ProtocolChangedError):
+    with pytest.raises(ProtocolChangedError, match="it changed the protocol"):
         table.append(_meanwhile(lambda: _demand_the_unknown(root)))
     with pytest.raises(UnsupportedFeatureError, match="fromTheFuture"):
         table.refresh().append(ids(2))

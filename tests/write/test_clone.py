@@ -236,7 +236,7 @@ def test_buckets_of_one_name_are_apart_where_their_servers_are() -> None:
             table.clone(f"s3://{bucket}/shallow", shallow=True, storage_options=moto_s3.options(there))
         assert table.clone(f"{root}/inside", storage_options=moto_s3.options(there)).copied_files == 1
         assert ids_of(DeltaTable(f"{root}/inside", storage_options=moto_s3.options(there))) == [1]
-        with pytest.raises(TableNotFoundError):
+        with pytest.raises(TableNotFoundError, match="the store has nothing at this location"):
             DeltaTable(f"{root}/inside", storage_options=moto_s3.options(here))
 
 

@@ -327,7 +327,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_a_table_that_is_there(tmp_path: Path) -> None:
     _write(tmp_path / "a.parquet")
     convert_to_delta(tmp_path)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         convert_to_delta(tmp_path)
     assert not convert_to_delta(tmp_path, mode="ignore").committed
     assert DeltaTable(tmp_path).version == 0
@@ -347,7 +347,7 @@ def test_others_convert_the_directory_first(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Transaction, "commit", late)
     ignored = convert_to_delta(tmp_path, mode="ignore", commit_properties={"team": "a"})
     assert (ignored.committed, ignored.version, ignored.operation, others) == (False, 0, "CONVERT", [])
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         convert_to_delta(tmp_path)
     with pytest.raises(UnsupportedFeatureError, match="branch applies only to Iceberg tables"):
         convert_to_delta(tmp_path, mode="ignore", branch="b")

@@ -420,7 +420,7 @@ def test_a_clustered_table_is_replaced_by_one_that_is_not(tmp_path: Path) -> Non
 def test_formats_are_not_mixed(tmp_path: Path, iceberg_path: str) -> None:
     with pytest.raises(InvalidArgumentError, match="a table of the format iceberg already"):
         create_table(iceberg_path, ID, format="delta")
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         create_table(iceberg_path, ID)
     with pytest.raises(InvalidArgumentError, match="format must be 'delta' or 'iceberg', not 'hudi'"):
         create_table(tmp_path / "t", ID, format="hudi")  # type: ignore[call-overload]

@@ -190,7 +190,7 @@ def test_of_two_clones_at_a_time_one_wins_and_none_deletes_files(
         return put(*arguments)
 
     monkeypatch.setattr(log_change, "put_entry", beaten)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         table.clone(root)
     assert winner[0].commit is not None
     assert ids_of(DeltaTable(root)) == ids_of(table)
@@ -326,7 +326,7 @@ def test_what_is_no_clone_is_not_written_over(tmp_path: Path) -> None:
     table.clone(tmp_path / "clone")
     properties = DeltaTable(tmp_path / "clone").properties
     deltaberg.write_table(tmp_path / "other", ids(99), properties=properties)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="which is no deep clone of this one"):
         table.clone(tmp_path / "other")
     assert ids_of(DeltaTable(tmp_path / "other")) == [99]
 

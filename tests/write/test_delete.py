@@ -207,7 +207,9 @@ def test_conflicts(tmp_path: Path, properties: dict[str, str], strategy: Any) ->
     table.delete("id = 1", strategy=strategy)
     left = sorted((tmp_path / "t").rglob("*.parquet"))
     # The file is there once more, with fewer rows.
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(
+        ConcurrentAppendError, match=r"version 3 .* added a file that had to be read: the filter id = 2"
+    ):
         other.delete("id = 2", strategy=strategy)
     # Nothing that was written for it is left behind.
     assert sorted((tmp_path / "t").rglob("*.parquet")) == left
@@ -215,13 +217,15 @@ def test_conflicts(tmp_path: Path, properties: dict[str, str], strategy: Any) ->
     assert other.delete("id = 11", strategy=strategy).retries == 0
     third.refresh()
     table.refresh().append(ids(13, 50))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(
+        ConcurrentAppendError, match=r"version 5 .* added a file that had to be read: the filter id > 10"
+    ):
         third.delete("id > 10", strategy=strategy)
     table.refresh().delete("id >= 10", strategy=strategy)
     other.refresh().append(ids(60, 61))
     third.refresh()
     other.delete(None)
-    with pytest.raises(ConcurrentDeleteDeleteError):
+    with pytest.raises(ConcurrentDeleteDeleteError, match=r"version 8 .* removed a file that this change removes, too"):
         third.delete("id = 60", strategy=strategy)
     assert ids_of(DeltaTable(tmp_path / "t")) == []
 

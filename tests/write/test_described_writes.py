@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, IcebergTable, create_table, load_catalog, open_table, write_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError
 from tests.support.rows import ids_of
 
 _ROWS = pa.table({"id": [1, 2], "p": ["a", "b"]})
@@ -102,7 +102,7 @@ def test_an_open_table_has_its_options(kind: Any, tmp_path: Path) -> None:
     table = kind(str(tmp_path / "t"), storage_options=options)
     assert write_table(table, _ROWS, mode="append", storage_options=options).committed
     for other in ({"AWS_REGION": "b"}, {}):
-        with pytest.raises(DeltabergError, match="the table was opened with other storage_options"):
+        with pytest.raises(InvalidArgumentError, match="the table was opened with other storage_options"):
             write_table(table, _ROWS, mode="append", storage_options=other)
 
 

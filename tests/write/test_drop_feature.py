@@ -76,7 +76,7 @@ def test_a_feature_without_traces(
     stale = DeltaTable(root)
     dropped = release(table.alter()).drop_feature(name)
     assert (dropped.commit().version, name in table.features) == (3, False)
-    with pytest.raises(ProtocolChangedError):
+    with pytest.raises(ProtocolChangedError, match=r"version 3 .* changed the protocol"):
         stale.append(ids(2))
     table = DeltaTable(root, validate=True)
     assert (name in table.features, ids_of(table)) == (False, [1])

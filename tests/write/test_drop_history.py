@@ -199,9 +199,12 @@ def test_a_dry_run_is_refused_where_the_drop_would_be(tmp_path: Path) -> None:
     table = _mapped(tmp_path)
     table.alter().rename("id", "a key, of sorts").add_constraint("c", "true").commit()
     log = _log_files(tmp_path)
-    for name, wanted in (("columnMapping", SchemaError), ("checkConstraints", InvalidArgumentError)):
+    for name, error, message in (
+        ("columnMapping", SchemaError, "the name of a column contains ' '"),
+        ("checkConstraints", InvalidArgumentError, "the table makes use of it: c"),
+    ):
         for dry_run in (True, False):
-            with pytest.raises(wanted):
+            with pytest.raises(error, match=message):
                 table.drop_feature(name, dry_run=dry_run)
     assert _log_files(tmp_path) == log
 

@@ -101,6 +101,7 @@ def test_a_feature_is_active_by_its_property(name: str, key: str) -> None:
             assert (name in active_features(protocol, properties)) == (supported and value == "true")
 
 
+@pytest.mark.req("DL-CON-01")
 @pytest.mark.req("DL-FEAT-17", half="writer")
 def test_a_property_without_its_feature_is_not_obeyed(builder: DeltaBuilder) -> None:
     builder.create(
@@ -110,7 +111,8 @@ def test_a_property_without_its_feature_is_not_obeyed(builder: DeltaBuilder) -> 
         protocol=builder.protocol(1, 7, None, []),
     )
     table = DeltaTable(builder.root)
-    table.overwrite(ids(2))
+    table.overwrite(ids(2, 3))
+    table.delete("id = 3")
     assert ids_of(table) == [2]
     assert "baseRowId" not in named_actions(builder.root, 1, "add")[0]
     table.alter().set({"delta.appendOnly": True}).commit()

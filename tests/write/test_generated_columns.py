@@ -96,13 +96,3 @@ def test_tables_that_only_grow(builder: DeltaBuilder, writer: int, features: lis
         table.alter().set({"delta.appendOnly": False}).commit()
     table.delete("id = 1")
     assert ids_of(table) == [2, 3]
-
-
-@pytest.mark.req("DL-CON-01")
-def test_the_property_without_its_feature(builder: DeltaBuilder) -> None:
-    protocol = builder.protocol(1, 7, None, [])
-    builder.create(ID, builder.add(ids(1, 2)), configuration={"delta.appendOnly": "true"}, protocol=protocol)
-    table = DeltaTable(builder.root)
-    table.delete("id = 1")
-    table.overwrite(ids(3))
-    assert ids_of(table) == [3]

@@ -390,7 +390,7 @@ def test_files_that_a_transaction_does_not_commit_stay(tmp_path: Path) -> None:
     path, table = _file(tmp_path / "in/a.parquet", 1), _new(tmp_path)
     transaction = table.transaction()
     transaction.add_files([path])
-    with pytest.raises(ColumnNotFoundError), transaction:
+    with pytest.raises(ColumnNotFoundError, match="no column 'there_is_none'"), transaction:
         transaction.delete("there_is_none = 1")
     assert not table.refresh().snapshots
     assert pq.read_metadata(path).num_rows == 1

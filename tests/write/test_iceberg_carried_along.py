@@ -165,7 +165,7 @@ def test_every_nan_is_one_partition(tmp_path: Path) -> None:
     transaction = late.transaction()
     transaction.overwrite(pa.table({"p": [float("nan")], "x": [5]}), dynamic=True)
     _open(tmp_path / "t").append(pa.table({"p": other, "x": [6]}))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match="added data files that may hold rows to be replaced"):
         transaction.commit()
 
 

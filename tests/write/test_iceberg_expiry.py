@@ -181,7 +181,7 @@ def test_an_unknown_commit_deletes_nothing(tmp_path: Path) -> None:
     table = _history(tmp_path)
     before = _files(table)
     unknown = mock.patch.object(TableChange, "commit", side_effect=CommitUnknownError("no answer"))
-    with unknown, pytest.raises(CommitUnknownError):
+    with unknown, pytest.raises(CommitUnknownError, match="no answer"):
         table.expire_snapshots(older_than=_END)
     assert _files(table) == before
 

@@ -35,7 +35,7 @@ def test_tables_of_a_catalog_are_written_by_both(tmp_path: Path) -> None:
     theirs.create_namespace("sales")
     made = write_table("sales.orders", ids(1, 2), catalog=catalog)
     assert (made.committed, made.added_rows) == (True, 2)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         write_table("sales.orders", ids(3), catalog=catalog)
     write_table(("sales", "orders"), ids(3), catalog=catalog, mode="append")
     table = catalog.load_table("sales.orders")
@@ -73,7 +73,10 @@ def test_staged_tables_come_with_their_rows(tmp_path: Path) -> None:
     assert len(peer.snapshots()) == 1
     assert sorted(peer.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     assert [field.name for field in peer.spec().fields] == ["start"]
-    with pytest.raises(TableExistsError), catalog.create_table_transaction("s.t", schema) as transaction:
+    with (
+        pytest.raises(TableExistsError, match="there is a table already"),
+        catalog.create_table_transaction("s.t", schema) as transaction,
+    ):
         transaction.append(rows)
 
     def fail() -> None:

@@ -119,14 +119,14 @@ def test_what_is_refused(tmp_path: Path) -> None:
     table = _new(tmp_path)
     table.append(_rows(1, 2, 3))
     files = sorted(tmp_path.rglob("*"))
-    for keys, columns, error in (
-        (pa.table({"x": [0.5]}), None, InvalidArgumentError),
-        (pa.table({"y": [0.5]}), None, ColumnNotFoundError),
-        (pa.table({"id": ["a"]}), None, SchemaError),
-        (pa.table({"id": [1]}), ("kind",), ColumnNotFoundError),
-        (pa.table({"id": [1]}), (), InvalidArgumentError),
+    for keys, columns, error, message in (
+        (pa.table({"x": [0.5]}), None, InvalidArgumentError, "keys of the type double"),
+        (pa.table({"y": [0.5]}), None, ColumnNotFoundError, "no column 'y'"),
+        (pa.table({"id": ["a"]}), None, SchemaError, "string cannot be written to a column of the type long"),
+        (pa.table({"id": [1]}), ("kind",), ColumnNotFoundError, "no column 'kind'"),
+        (pa.table({"id": [1]}), (), InvalidArgumentError, "no columns to compare"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=message):
             table.delete_by_keys(keys, columns)
     transaction = table.transaction()
     transaction.delete_by_keys(pa.table({"id": [1]}))

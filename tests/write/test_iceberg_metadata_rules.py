@@ -15,7 +15,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from deltaberg import ParquetOptions, create_table, open_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.transaction.production import new_snapshot_id
 from tests.support.rows import ID, ids, ids_of
@@ -63,7 +63,7 @@ def test_what_metadata_says(tmp_path: Path, version: int) -> None:
     paths = [row["file_path"] for row in table.inspect("files").to_pylist()]
     assert all(path.startswith(f"{base}/data/") for path in paths)
     assert all(row["path"].startswith(f"{base}/metadata/") for row in table.inspect("manifests").to_pylist())
-    with pytest.raises(DeltabergError, match="99"):
+    with pytest.raises(InvalidArgumentError, match="the format version is '99'"):
         create_table(tmp_path / "no", ID, format="iceberg", properties={"format-version": 99})
 
 

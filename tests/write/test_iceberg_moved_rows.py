@@ -156,7 +156,7 @@ def test_conflicts_of_partitions_that_are_replaced(tmp_path: Path) -> None:
     late = other.refresh().transaction()
     late.overwrite(_rows(12), dynamic=True)
     table.append(_rows(18))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match="added data files that may hold rows to be replaced"):
         late.commit()
     gone = other.refresh().transaction()
     gone.overwrite(_rows(12), dynamic=True)

@@ -235,7 +235,7 @@ def test_rows_that_others_add_meanwhile(tmp_path: Path, name: str) -> None:
 
     waiting = late()
     table.append(_rows(2, x=3))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match="added data files that may hold rows to be replaced"):
         waiting.commit()
     waiting = late()
     table.append(_rows(100))

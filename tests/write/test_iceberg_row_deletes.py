@@ -379,7 +379,10 @@ def test_deletes_and_rewrites_meet(tmp_path: Path) -> None:
         stale = open_table(table.location, "iceberg").transaction()
         _hide(open_table(table.location, "iceberg"), 14)
         _hide_in(stale, 15, replaces=True)
-        with pytest.raises(ConcurrentDeleteReadError):
+        with pytest.raises(
+            ConcurrentDeleteReadError,
+            match=r"another commit deleted (other rows of a file|rows of files whose rows are moved)",
+        ):
             stale.commit()
         # A compaction that comes first takes the file away, one that comes second is refused.
         stale = open_table(table.location, "iceberg").transaction()

@@ -177,12 +177,12 @@ def test_deletes_of_files_and_deletes_by_conditions(tmp_path: Path, properties: 
     other.append(ids(9, 32))
     table.refresh()
     other.append(ids(9))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match="added data files that may hold rows to be replaced"):
         table.delete("id = 9")
     assert ids_of(other.refresh()) == [9, 9, 30, 31, 31, 32]
     table.refresh().alter().set({"commit.retry.num-retries": "0"}).commit()
     table.refresh().append(ids(3))
     stale = open_table(tmp_path / "t", "iceberg")
     table.append(ids(3))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match="added data files that may hold rows to be replaced"):
         stale.delete("id = 3")

@@ -225,7 +225,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
     first = _create(tmp_path / "t", 1, 1)
     second = DeltaTable(tmp_path / "t")
     first.append(_names(100))
-    with pytest.raises(MetadataChangedError):
+    with pytest.raises(MetadataChangedError, match="version 1 was committed meanwhile, and it changed the metadata"):
         second.append(_names(100))
     assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
     second.refresh().append(_names(100))

@@ -113,7 +113,7 @@ def test_an_iceberg_table_is_compacted_and_cleaned_up(tmp_path: Path) -> None:
     for policy in (MaintenancePolicy(steps=["compact", "vacuum"]), MaintenancePolicy(retention_hours=200)):
         with pytest.raises(UnsupportedFeatureError, match="no vacuum"):
             table.maintain(policy, dry_run=False)
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="vacuum"):
         done["vacuum"]
 
 

@@ -332,11 +332,11 @@ def test_merges_and_other_commits(tmp_path: Path) -> None:
         return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
     assert merge("apart", (1, "A", 1), (3, "n", 1)).committed
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match=r"version 3 .* added a file that had to be read: the filter id IN"):
         merge("appended", (50, "mine", 1))
     late["removed"] = DeltaTable(table.location)
     DeltaTable(table.location).delete("id = 11")
-    with pytest.raises(ConcurrentDeleteDeleteError):
+    with pytest.raises(ConcurrentDeleteDeleteError, match=r"version 5 .* removed a file that this change removes, too"):
         merge("removed", (11, "C", 1))
     assert _content(DeltaTable(table.location)) == Counter(
         [(1, "A", 1), (2, "b", 2), (3, "n", 1), (50, "far", 1)],

@@ -63,9 +63,9 @@ def test_a_creation_that_is_done_can_be_repeated(tmp_path: Path, form: str) -> N
         assert [first.committed, *(one.committed for one in later)] == [True, False, False], mode
         assert open_table(tmp_path / mode).count() == 2, mode
     for txn in (("app", 4), ("other", 3), None):
-        with pytest.raises(TableExistsError):
+        with pytest.raises(TableExistsError, match="there is a table already"):
             _PUBLIC.write_table(tmp_path / "error", _ROWS, format=form, txn=txn)
     for _ in range(2):
         assert _PUBLIC.create_table(tmp_path / "made", _ROWS.schema, format=form, txn=("app", 1)).count() == 0
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         _PUBLIC.create_table(tmp_path / "made", _ROWS.schema, format=form, txn=("app", 2))

@@ -49,23 +49,31 @@ def test_all_rows(root: Path) -> None:
     assert table.history()[0].info["operationParameters"] == {"mode": "Overwrite", "partitionBy": '["p"]'}
 
 
+def _pairs(rows: list[tuple[int, str | None]]) -> pa.Table:
+    return pa.table(
+        {"id": pa.array([one for one, _ in rows], pa.int64()), "p": pa.array([p for _, p in rows], "string")}
+    )
+
+
 @pytest.mark.parametrize(
-    ("where", "new", "left"),
+    ("replaced", "new", "left"),
     [
-        ("p = 'a'", [(7, "a")], [3, 4, 5, 6, 7]),
-        (col("p").is_null(), [(7, None)], [1, 2, 3, 4, 7]),
-        ([("p", "in", ["a", "b"])], [(7, "b"), (8, "b")], [5, 6, 7, 8]),
-        ("p = 'nowhere'", [], [1, 2, 3, 4, 5, 6]),
-        ("p IS NOT NULL", [], [5, 6]),
-        ("P >= 'b'", [(7, "z")], [1, 2, 5, 6, 7]),
+        ({"where": "p = 'a'"}, [(7, "a")], [3, 4, 5, 6, 7]),
+        ({"where": col("p").is_null()}, [(7, None)], [1, 2, 3, 4, 7]),
+        ({"where": [("p", "in", ["a", "b"])]}, [(7, "b"), (8, "b")], [5, 6, 7, 8]),
+        ({"where": "p = 'nowhere'"}, [], [1, 2, 3, 4, 5, 6]),
+        ({"where": "p IS NOT NULL"}, [], [5, 6]),
+        ({"where": "P >= 'b'"}, [(7, "z")], [1, 2, 5, 6, 7]),
+        ({"dynamic": True}, [(7, "a")], [3, 4, 5, 6, 7]),
+        ({"dynamic": True}, [(7, None), (8, "z")], [1, 2, 3, 4, 7, 8]),
+        ({"dynamic": True}, [(7, "")], [1, 2, 3, 4, 7]),
+        ({"dynamic": True}, [], [1, 2, 3, 4, 5, 6]),
     ],
 )
-def test_the_rows_of_a_filter(root: Path, where: Any, new: list[tuple[int, str | None]], left: list[int]) -> None:
-    table = DeltaTable(root)
-    rows = pa.table(
-        {"id": pa.array([one for one, _ in new], pa.int64()), "p": pa.array([p for _, p in new], pa.string())}
-    )
-    table.overwrite(rows, where=where)
+def test_the_rows_of_a_filter_or_of_the_partitions_of_the_new_rows(
+    root: Path, replaced: Any, new: list[tuple[int, str | None]], left: list[int]
+) -> None:
+    DeltaTable(root).overwrite(_pairs(new), **replaced)
     assert ids_of(DeltaTable(root)) == left
 
 
@@ -101,12 +109,7 @@ def test_the_rows_of_any_condition(
     write_table(tmp_path / "t", rows, partition_by="p", configuration={**properties, **feed})
     table = DeltaTable(tmp_path / "t")
     before = {row["id"]: row["p"] for row in rows.to_pylist()}
-    result = table.overwrite(
-        pa.table(
-            {"id": pa.array([one for one, _ in new], pa.int64()), "p": pa.array([p for _, p in new], pa.string())}
-        ),
-        where=where,
-    )
+    result = table.overwrite(_pairs(new), where=where)
     assert ids_of(DeltaTable(tmp_path / "t")) == left
     changes = table.changes(1, 1).to_arrow().to_pylist()
     inserted = {row["id"]: row["p"] for row in changes if row["_change_type"] == "insert"}
@@ -133,24 +136,6 @@ def test_new_rows_must_match_any_condition(tmp_path: Path) -> None:
     table.overwrite(pa.table({"id": [7], "more": ["x"]}), where="id > 1", schema_mode="merge")
     assert table.scan("id = 7").to_arrow().to_pylist() == [{"id": 7, "more": "x"}]
     assert ids_of(table) == [1, 1, 7]
-
-
-@pytest.mark.parametrize(
-    ("new", "left"),
-    [
-        ([(7, "a")], [3, 4, 5, 6, 7]),
-        ([(7, None), (8, "z")], [1, 2, 3, 4, 7, 8]),
-        ([(7, "")], [1, 2, 3, 4, 7]),
-        ([], [1, 2, 3, 4, 5, 6]),
-    ],
-)
-def test_the_partitions_of_the_new_rows(root: Path, new: list[tuple[int, str | None]], left: list[int]) -> None:
-    table = DeltaTable(root)
-    rows = pa.table(
-        {"id": pa.array([one for one, _ in new], pa.int64()), "p": pa.array([p for _, p in new], pa.string())}
-    )
-    table.overwrite(rows, dynamic=True)
-    assert ids_of(DeltaTable(root)) == left
 
 
 def test_partitions_with_hostile_values(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_delete_meanwhile_is_a_conflict(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     table = _bare(tmp_path)
     next(tmp_path.glob("p=a/*.parquet")).unlink()
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
         table.compute_statistics()
     assert DeltaTable(tmp_path).version == table.version
     assert table.compute_statistics("p = 'b'").committed

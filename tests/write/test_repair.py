@@ -51,7 +51,7 @@ def _paths(result: RepairResult) -> list[str]:
 @pytest.mark.req("DL-OPS-12")
 def test_a_lost_file_leaves_by_a_commit_of_its_own(lost: Path) -> None:
     table = DeltaTable(lost)
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
         table.scan().to_arrow()
     done = table.repair()
     assert (done.rows, _paths(done), done.warnings) == (2, ["a.parquet"], ())
@@ -242,7 +242,7 @@ def test_a_commit_that_lands_first(lost: Path, monkeypatch: pytest.MonkeyPatch, 
 def test_another_commit_removes_the_file(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = DeltaTable(lost)
     _on_second_look(monkeypatch, "a.parquet", lambda: DeltaTable(lost).repair())
-    with pytest.raises(ConcurrentDeleteDeleteError):
+    with pytest.raises(ConcurrentDeleteDeleteError, match=r"version 1 .* removed a file that this change removes, too"):
         table.repair()
     assert (_commits(lost), ids_of(DeltaTable(lost))) == (2, [3, 5, 6])
 
@@ -294,7 +294,7 @@ def test_readers_of_the_change_feed_are_told(tmp_path: Path) -> None:
     assert "cannot be listed in the change feed" in planned
     (told,) = table.repair().warnings
     assert told == planned
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
         table.changes(3).to_arrow()
     assert len(actions_at(tmp_path / "t", 3)) == 2
 

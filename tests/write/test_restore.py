@@ -170,7 +170,7 @@ def test_a_lost_vector_does_not_bring_rows_back(tmp_path: Path) -> None:
     table.overwrite(ids(7))
     for vector in tmp_path.rglob("*.bin"):
         vector.unlink()
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="1 files of version 2 do not exist any more"):
         table.restore(2)
     result = table.restore(2, ignore_missing_files=True)
     assert len(result.missing_files) == 1
@@ -198,7 +198,7 @@ def test_many_files_are_looked_for_in_a_listing(builder: DeltaBuilder, monkeypat
     monkeypatch.setattr(presence, "_ASKED_AT_MOST", 0)
     table = _removed(builder, 1)
     (builder.root / "1.parquet").unlink()
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match=r"1 files of version 0 do not exist any more: '1.parquet'"):
         table.restore(0)
 
 
@@ -352,7 +352,9 @@ def test_a_change_meanwhile_is_a_conflict(tmp_path: Path, monkeypatch: pytest.Mo
         "alter": lambda: other.alter().set({"a": "b"}).commit(),
     }
     _meanwhile(monkeypatch, changes[kind])
-    with pytest.raises(MetadataChangedError if kind == "alter" else CommitConflictError):
+    with pytest.raises(
+        MetadataChangedError if kind == "alter" else CommitConflictError, match="version 3 was committed meanwhile"
+    ):
         table.restore(1)
     assert DeltaTable(tmp_path).history()[0].operation != "RESTORE"
     table.restore(1)

@@ -139,7 +139,7 @@ def test_pairs_that_are_too_large_are_joined_in_smaller_pieces(monkeypatch: pyte
     assert sum(len(joined.alone) for joined in found if joined.alone is not None) == 30
     stored = StoredRows(pa.schema([("k", pa.int64())]), 1 << 20)
     stored.add(pa.record_batch({"k": [1] * 8}))
-    with RowJoin(stored, 1, left.schema, keys) as join, pytest.raises(TooLargeError):
+    with RowJoin(stored, 1, left.schema, keys) as join, pytest.raises(TooLargeError, match="too many"):
         list(join.pairs([left]))
 
 

@@ -209,7 +209,7 @@ def test_rows_that_others_add_meanwhile_are_a_conflict(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", _xs().schema)
     alteration = table.alter().add_constraint("positive", "x > 0")
     DeltaTable(tmp_path / "t").append(_xs(-1))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match=r"version 1 .* added a file that had to be read: the whole table"):
         alteration.commit()
     assert DeltaTable(tmp_path / "t").check_constraints == {}
 
@@ -260,7 +260,7 @@ def test_new_tables_with_generated_columns(tmp_path: Path) -> None:
     table.append(_xs(2))
     assert table.scan().to_arrow().to_pylist() == [{"x": 2, "twice": 4}]
     _refused(table, lambda: table.append(_xs(None)), "filled with 1 nulls")
-    with pytest.raises(DeltabergError, match="overflow"):
+    with pytest.raises(EvaluationError, match="overflow"):
         table.append(_xs(1 << 62))
 
 

@@ -104,7 +104,7 @@ def test_a_file_that_comes_meanwhile(tmp_path: Path, level: str) -> None:
     table.append(ids(1))
     late = DeltaTable(tmp_path / "t").alter().set(_ENABLE)
     table.append(ids(2))
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match=r"version 2 .* added a file that had to be read: the whole table"):
         late.commit()
     assert table.refresh().version == 2
     with table.transaction() as transaction:

@@ -23,7 +23,7 @@ _ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b/ %", None]})
 def _use(url: str, options: dict[str, str] | None) -> DeltaTable:
     table = create_table(url, _ROWS.schema, partition_by="p", storage_options=options)
     assert table.append(_ROWS).added_files == 3
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="there is a table already"):
         write_table(url, _ROWS, storage_options=options)
     stale = DeltaTable(url, storage_options=options)
     table.overwrite(pa.table({"id": [4], "p": ["b/ %"]}), where=[("p", "=", "b/ %")])

@@ -106,7 +106,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
             match=r"not a column name|not name columns|could be statistics|by a sketch",
         ):
             table.compute_table_stats(columns)  # type: ignore[arg-type]
-    with pytest.raises(ColumnNotFoundError):
+    with pytest.raises(ColumnNotFoundError, match="no column 'price'"):
         table.compute_table_stats("price")
     with pytest.raises(VersionNotFoundError, match="there is no snapshot 7: it was expired, or never existed"):
         table.compute_table_stats(snapshot_id=7)

@@ -118,7 +118,7 @@ def test_an_expiry_while_rows_are_read(table: IcebergTable, monkeypatch: pytest.
 
     _while_rows_are_read(monkeypatch, iter([expire]))
     if is_named:
-        with pytest.raises(DataFileNotFoundError):
+        with pytest.raises(DataFileNotFoundError, match="a metadata file of the snapshot is missing"):
             table.compute_table_stats(snapshot_id=table.snapshot_id)
     else:
         done = table.compute_table_stats()
@@ -129,7 +129,7 @@ def test_an_expiry_while_rows_are_read(table: IcebergTable, monkeypatch: pytest.
 def test_a_lost_file_of_a_snapshot_that_is_there(table: IcebergTable) -> None:
     for file in Path(table.location.removeprefix("file://")).rglob("*.parquet"):
         file.unlink()
-    with pytest.raises(DataFileNotFoundError):
+    with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
         table.compute_table_stats()
 
 

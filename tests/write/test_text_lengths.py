@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, col, create_table
-from deltaberg.errors import ConstraintViolationError, CorruptLogError, DeltabergError
+from deltaberg.errors import ConstraintViolationError, CorruptLogError
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
@@ -258,6 +258,6 @@ def test_lengths_go_through_arrow_schemas(tmp_path: Path) -> None:
 @pytest.mark.parametrize("texts", ["struct<", "char(3", "", "array<char(2)"])
 def test_lengths_of_arrow_fields_that_are_no_types_are_refused(tmp_path: Path, texts: str) -> None:
     columns = pa.schema([pa.field("c", pa.string(), metadata={_KEY: texts})])
-    with pytest.raises(DeltabergError, match="is not a type"):
+    with pytest.raises(CorruptLogError, match="is not a type"):
         create_table(tmp_path / "t", columns)
     assert not (tmp_path / "t").exists()

@@ -165,21 +165,26 @@ def test_nothing_is_deleted_after_an_unknown_start(
     assert table.refresh().history(1)[0].operation != "VACUUM START"
 
 
-@pytest.mark.req("DL-VAC-10")
-def test_an_end_that_fails_hides_nothing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = every_kind(tmp_path)
-    clock.ahead = 8 * DAY
+def _refuse_the_end(monkeypatch: pytest.MonkeyPatch, failure: StorageError) -> None:
     real = LocalStorage.put
 
     def put(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
         if b"VACUUM END" in data:
-            raise StorageError("the end fails")
+            raise failure
         return real(self, path, data, if_absent=if_absent)
+
+    monkeypatch.setattr(LocalStorage, "put", put)
+
+
+@pytest.mark.req("DL-VAC-10")
+def test_an_end_that_fails_hides_nothing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    _refuse_the_end(monkeypatch, StorageError("the end fails"))
 
     def broken(*_: object) -> Iterator[Any]:
         raise StorageError("the deletion fails")
 
-    monkeypatch.setattr(LocalStorage, "put", put)
     monkeypatch.setattr(LocalStorage, "delete_many", broken)
     with pytest.raises(StorageError, match="the deletion fails"):
         table.vacuum(dry_run=False)
@@ -400,14 +405,7 @@ def test_objects_that_cannot_be_named_stay(s3: Bucket, clock: Clock) -> None:
 def test_an_end_that_cannot_be_recorded_is_told(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     table = every_kind(tmp_path)
     clock.ahead = 8 * DAY
-    real = LocalStorage.put
-
-    def put(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
-        if b"VACUUM END" in data:
-            raise AuthenticationError("the end fails")
-        return real(self, path, data, if_absent=if_absent)
-
-    monkeypatch.setattr(LocalStorage, "put", put)
+    _refuse_the_end(monkeypatch, AuthenticationError("the end fails"))
     done = table.vacuum(dry_run=False)
     assert done.deleted_files > 1
     assert done.warnings == ("the end of the vacuum could not be recorded: the end fails",)

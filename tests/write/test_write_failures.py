@@ -57,13 +57,21 @@ def left_files(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_store_that_fails_at_any_call(tmp_path: Path, threads: int) -> None:
-    spec = WriteSpec(_SCHEMA, partition_columns(_SCHEMA, ["p"]), open_files=2, memory=6000)
+@pytest.mark.parametrize(
+    ("options", "threads", "least"),
+    [
+        ({"partition": partition_columns(_SCHEMA, ["p"]), "open_files": 2, "memory": 6000}, 1, 20),
+        ({"partition": partition_columns(_SCHEMA, ["p"]), "open_files": 2, "memory": 6000}, 3, 20),
+        # Arrow's writer of ORC would end the process if it heard of it.
+        ({"format": "orc"}, None, 5),
+    ],
+)
+def test_a_store_that_fails_at_any_call(tmp_path: Path, options: Any, threads: int | None, least: int) -> None:
+    spec = WriteSpec(_SCHEMA, **options)
     counting = FailingStore(1 << 30)
     write_files(_ROWS, spec, counting, str(tmp_path / "whole"), threads=threads)
     calls = (1 << 30) - counting.left
-    assert calls > 20
+    assert calls > least
     for failing in range(calls):
         root = tmp_path / str(failing)
         with pytest.raises(StorageError, match="the store fails"):
@@ -71,39 +79,14 @@ def test_a_store_that_fails_at_any_call(tmp_path: Path, threads: int) -> None:
         assert not left_files(root)
 
 
-def test_a_store_that_fails_under_a_file_of_orc(tmp_path: Path) -> None:
-    """Arrow's writer of ORC would end the process if it heard of it."""
-    spec = WriteSpec(_SCHEMA, format="orc")
-    counting = FailingStore(1 << 30)
-    write_files(_ROWS, spec, counting, str(tmp_path / "whole"))
-    calls = (1 << 30) - counting.left
-    assert calls > 5
-    for failing in range(calls):
-        root = tmp_path / str(failing)
-        with pytest.raises(StorageError, match="the store fails"):
-            write_files(_ROWS, spec, FailingStore(failing), str(root))
-        assert not left_files(root)
-
-
-def test_a_source_that_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failure", [KeyError, KeyboardInterrupt])
+def test_a_source_that_fails_or_is_interrupted(tmp_path: Path, failure: type[BaseException]) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield from _ROWS.to_batches(max_chunksize=50)
-        raise KeyError("the source fails")
+        raise failure("the source fails")
 
     rows = pa.RecordBatchReader.from_batches(arrow_schema(_SCHEMA), batches())
-    spec = WriteSpec(_SCHEMA, target_size=500)
-    with pytest.raises(KeyError, match="the source fails"):
-        write_files(rows, spec, LocalStorage(), str(tmp_path))
-    assert not left_files(tmp_path)
-
-
-def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from _ROWS.to_batches(max_chunksize=50)
-        raise KeyboardInterrupt
-
-    rows = pa.RecordBatchReader.from_batches(arrow_schema(_SCHEMA), batches())
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(failure, match="the source fails"):
         write_files(rows, WriteSpec(_SCHEMA, target_size=500), LocalStorage(), str(tmp_path))
     assert not left_files(tmp_path)
 

@@ -46,7 +46,7 @@ def test_by_column(tmp_path: Path, mapping: str) -> None:
     table.overwrite(_ROWS, writer_properties=options, compression="brotli")
     assert {codec for codec, _ in _columns(tmp_path)[1].values()} == {"BROTLI"}
     assert table.scan().to_arrow().sort_by("id").equals(_ROWS)
-    with pytest.raises(ColumnNotFoundError):
+    with pytest.raises(ColumnNotFoundError, match="no column 'nope'"):
         table.append(_ROWS, writer_properties=ParquetOptions(dictionary=["nope"]))
 
 
@@ -87,16 +87,22 @@ def test_writer_properties_of_deltalake(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "error"),
+    ("properties", "error", "message"),
     [
-        ({"compression": "snappy"}, InvalidArgumentError),
-        (WriterProperties(statistics_truncate_length=5), UnsupportedFeatureError),
-        (WriterProperties(default_column_properties=ColumnProperties(encoding="PLAIN")), UnsupportedFeatureError),
-        (WriterProperties(max_row_group_size=-1), InvalidArgumentError),
+        ({"compression": "snappy"}, InvalidArgumentError, "writer_properties is of the type dict"),
+        (WriterProperties(statistics_truncate_length=5), UnsupportedFeatureError, "statistics_truncate_length"),
+        (
+            WriterProperties(default_column_properties=ColumnProperties(encoding="PLAIN")),
+            UnsupportedFeatureError,
+            "the option encoding of deltalake's WriterProperties",
+        ),
+        (WriterProperties(max_row_group_size=-1), InvalidArgumentError, "row_group_rows is -1"),
     ],
 )
-def test_properties_that_are_refused(tmp_path: Path, properties: Any, error: type[DeltabergError]) -> None:
-    with pytest.raises(error):
+def test_properties_that_are_refused(
+    tmp_path: Path, properties: Any, error: type[DeltabergError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         write_table(tmp_path / "t", _ROWS, writer_properties=properties)
     assert not list(tmp_path.rglob("*.parquet"))
 
