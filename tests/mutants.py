@@ -43,7 +43,7 @@ _BYTECODE = ROOT / ".cache" / "bytecode"
 #: Where a run notes which tests reach what.
 _NOTES = ROOT / ".cache" / "reached"
 #: So many files of tests run in one process while that is noted, and so many tests meet a mutant before all others.
-_PACK, _FEW = 12, 100
+_PACK, _FEW = 8, 100
 _COMPILED = "python/deltaberg/_native.abi3.so"
 #: What these prove is not what the package does when it is called.
 _NO_TESTS = ("tests/guards", "tests/typing", "tests/benches")
@@ -132,8 +132,7 @@ class Copy:
     def pytest(self, arguments: Sequence[str], seconds: float, **variables: str) -> int | None:
         """Run tests."""
         options = ["-q", "-m", "not spark and not full", "-p", "no:cacheprovider", "-p", "tests.support.reached"]
-        ignored = [f"--ignore={folder}" for folder in _NO_TESTS]
-        return self.run([sys.executable, "-m", "pytest", *options, *ignored, *arguments], seconds, **variables)
+        return self.run([sys.executable, "-m", "pytest", *options, *arguments], seconds, **variables)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -180,7 +179,10 @@ def _files_of(places: Iterable[str]) -> list[str]:
         for place in places
         for file in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("test_*.py"))
     }
-    return sorted(file for file in found if not file.startswith(_NO_TESTS))
+    files = sorted(file for file in found if not file.startswith(_NO_TESTS))
+    if not files or not all((ROOT / file).is_file() for file in files):
+        sys.exit(f"there are no tests in {' '.join(places)}")
+    return files
 
 
 class _Reach:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,8 @@ from deltaberg.iceberg.scan.changes import ChangesSource
 from deltaberg.iceberg.stream.iceberg_stream import IcebergStream, IcebergStreamOptions
 from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosition, read_snapshot_position
 from deltaberg.iceberg.streams import iceberg_stream
-from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.scan import Scan
 from deltaberg.table.streaming.limits import ALL, Limits
+from tests.support.streams import batch_rows, drain, flat_ids
 
 #: After every snapshot.
 _LATER = dt.datetime(9000, 1, 1, tzinfo=dt.timezone.utc)
@@ -37,26 +35,6 @@ def _stream(at: Path, **options: Any) -> IcebergStream:
     table = open_table(at)
     assert isinstance(table, IcebergTable)
     return iceberg_stream(table, IcebergStreamOptions(**options))
-
-
-def _rows(stream: IcebergStream, start: SnapshotPosition, end: SnapshotPosition) -> pa.Table:
-    return Scan(BoundScan.of(stream.batch(start, end))).to_arrow()
-
-
-def _drain(
-    stream: IcebergStream, start: SnapshotPosition | None = None, limits: Limits = ALL
-) -> tuple[SnapshotPosition, list[pa.Table]]:
-    """Return the end of a stream, and the rows of its batches up to there."""
-    at = stream.initial() if start is None else start
-    batches = []
-    while (end := stream.latest(at, limits)) != at:
-        batches.append(_rows(stream, at, end))
-        at = end
-    return at, batches
-
-
-def _flat(batches: Iterable[pa.Table]) -> list[int]:
-    return [number for rows in batches for number in rows["id"].to_pylist()]
 
 
 def _table(at: Path, *ids: list[int]) -> Any:
@@ -75,19 +53,19 @@ def test_a_snapshot_in_bounded_batches_and_then_each_append_once(tmp_path: Path)
     batches = []
     for appended in ([100], [101], None):
         end = stream.latest(at, Limits(files=3))
-        batches.append(_rows(stream, at, end))
-        again = _rows(_stream(tmp_path), at, end)
+        batches.append(batch_rows(stream, at, end))
+        again = batch_rows(_stream(tmp_path), at, end)
         assert again.equals(batches[-1])
         at = end
         if appended is not None:
             table.append(pa.table({"id": appended}))
             table.compact()
-    assert sorted(_flat(batches)) == [*range(7), *range(50, 56)]
-    at, others = _drain(stream, at, Limits(files=3))
-    assert _flat(others) == [100, 101]
+    assert sorted(flat_ids(batches)) == [*range(7), *range(50, 56)]
+    at, others = drain(stream, at, Limits(files=3))
+    assert flat_ids(others) == [100, 101]
     # Another process goes on from the record, and finds nothing new.
     later = _stream(tmp_path)
-    assert _drain(later, later.read_position(stream.record(at))) == (at, [])
+    assert drain(later, later.read_position(stream.record(at))) == (at, [])
 
 
 @pytest.mark.req("ICE-STR-01", half="writer")
@@ -95,11 +73,11 @@ def test_starts(tmp_path: Path) -> None:
     table = _table(tmp_path, [1], [2], [3])
     second = table.snapshots[1].timestamp_ms
     later = [number for number, found in enumerate(table.snapshots, 1) if found.timestamp_ms >= second]
-    assert _flat(_drain(_stream(tmp_path, start_millis=second))[1]) == later
-    assert _flat(_drain(_stream(tmp_path, start_millis=0), limits=Limits(rows=1))[1]) == [1, 2, 3]
+    assert flat_ids(drain(_stream(tmp_path, start_millis=second))[1]) == later
+    assert flat_ids(drain(_stream(tmp_path, start_millis=0), limits=Limits(rows=1))[1]) == [1, 2, 3]
     table.expire_snapshots(older_than=_LATER, retain_last=2)
     with pytest.warns(UserWarning, match="older ones were expired"):
-        assert _flat(_drain(_stream(tmp_path, start_millis=0))[1]) == [2, 3]
+        assert flat_ids(drain(_stream(tmp_path, start_millis=0))[1]) == [2, 3]
 
 
 def test_a_start_that_is_still_to_come(tmp_path: Path) -> None:
@@ -107,16 +85,16 @@ def test_a_start_that_is_still_to_come(tmp_path: Path) -> None:
     table = _table(tmp_path, [1], [2])
     start = table.snapshots[-1].timestamp_ms + 1
     stream = _stream(tmp_path, start_millis=start)
-    assert (stream.initial(), _drain(stream)) == (BEFORE_ALL, (BEFORE_ALL, []))
+    assert (stream.initial(), drain(stream)) == (BEFORE_ALL, (BEFORE_ALL, []))
     assert stream.latest(BEFORE_ALL, ALL, stream.newest()) == BEFORE_ALL
     table.expire_snapshots(older_than=_LATER, retain_last=1)
     while time.time_ns() // 1_000_000 < start:
         pass
     table.append(pa.table({"id": [3]}))
-    end, batches = _drain(stream, BEFORE_ALL)
-    assert _flat(batches) == [3]
+    end, batches = drain(stream, BEFORE_ALL)
+    assert flat_ids(batches) == [3]
     again = _stream(tmp_path, start_millis=start)
-    assert _flat([_rows(again, again.first_before(end), end)]) == [3]
+    assert flat_ids([batch_rows(again, again.first_before(end), end)]) == [3]
     table.expire_snapshots(older_than=_LATER, retain_last=1)
     with pytest.raises(VersionNotFoundError, match="expired before the stream had read them"):
         stream.latest(BEFORE_ALL, ALL)
@@ -139,7 +117,7 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
     assert stream.initial() == stream.latest(BEFORE_ALL, ALL) == BEFORE_ALL
     table.append(pa.table({"id": [1]}))
     table.append(pa.table({"id": [2]}))
-    assert _flat(_drain(stream, BEFORE_ALL)[1]) == [1, 2]
+    assert flat_ids(drain(stream, BEFORE_ALL)[1]) == [1, 2]
 
 
 def test_a_new_partitioning_does_not_disturb_a_stream(tmp_path: Path) -> None:
@@ -149,8 +127,8 @@ def test_a_new_partitioning_does_not_disturb_a_stream(tmp_path: Path) -> None:
     at = stream.latest(start, Limits(files=1))
     table.alter().partition_by(["id"]).commit()
     table.append(pa.table({"id": [3]}))
-    first = _rows(stream, start, at)
-    assert sorted(_flat([first, *_drain(stream, at)[1]])) == [1, 2, 3]
+    first = batch_rows(stream, start, at)
+    assert sorted(flat_ids([first, *drain(stream, at)[1]])) == [1, 2, 3]
 
 
 def test_where_a_first_batch_began(tmp_path: Path) -> None:
@@ -172,7 +150,7 @@ def test_a_first_batch_of_nothing_is_none_again(tmp_path: Path) -> None:
     table.append(pa.table({"id": [1]}))
     again = _stream(tmp_path)
     assert again.first_before(end) == end
-    assert _flat(_drain(again, end)[1]) == [1]
+    assert flat_ids(drain(again, end)[1]) == [1]
 
 
 def test_a_first_batch_whose_beginning_was_expired_is_an_error(tmp_path: Path) -> None:
@@ -219,10 +197,10 @@ def test_snapshots_that_remove_rows(tmp_path: Path, where: str, options: Any, id
     table.compact()
     stream = _stream(tmp_path, start_millis=0, **options)
     if ids is not None:
-        assert _flat(_drain(stream, limits=Limits(files=1))[1]) == ids
+        assert flat_ids(drain(stream, limits=Limits(files=1))[1]) == ids
         return
     before = stream.latest(stream.initial(), ALL)
-    assert _flat([_rows(stream, stream.initial(), before)]) == [1, 2, 3]
+    assert flat_ids([batch_rows(stream, stream.initial(), before)]) == [1, 2, 3]
     with pytest.raises(UnsupportedFeatureError, match="of the operation"):
         stream.latest(before, ALL)
 
@@ -240,8 +218,8 @@ def test_a_snapshot_that_batches_divide_is_planned_once(tmp_path: Path, monkeypa
         return original(source, *arguments)
 
     monkeypatch.setattr(ChangesSource, "select_files", counted)
-    _, batches = _drain(stream, None, Limits(files=2))
-    assert ([len(rows) for rows in batches], _flat(batches)) == ([2, 2, 2], list(range(6)))
+    _, batches = drain(stream, None, Limits(files=2))
+    assert ([len(rows) for rows in batches], flat_ids(batches)) == ([2, 2, 2], list(range(6)))
     assert len(planned) == 1
 
 
@@ -255,7 +233,7 @@ def test_positions_that_are_gone(tmp_path: Path) -> None:
     for wrong in ({"version": 2}, {"snapshot_id": "1"}, {"position": True}, {"scan_all_files": 0}):
         with pytest.raises(InvalidArgumentError, match="no offset"):
             stream.read_position({**record, **wrong})
-    assert _flat(_drain(stream, stream.read_position(record))[1]) == [2, 3]
+    assert flat_ids(drain(stream, stream.read_position(record))[1]) == [2, 3]
     table.restore(second)
     with pytest.raises(VersionNotFoundError, match="rolled back"):
         stream.latest(SnapshotPosition(third, 1), ALL)
@@ -275,13 +253,13 @@ def test_positions_that_are_gone(tmp_path: Path) -> None:
 def test_new_columns_stop_the_stream(tmp_path: Path) -> None:
     table = _table(tmp_path, [1])
     stream = _stream(tmp_path)
-    end, _ = _drain(stream)
+    end, _ = drain(stream)
     table.alter().add("name", pa.string()).commit()
     assert stream.latest(end, ALL) == end
     table.append(pa.table({"id": [2], "name": ["b"]}))
     with pytest.raises(SchemaError, match="other columns"):
         stream.latest(end, ALL)
-    assert _flat(_drain(_stream(tmp_path), end)[1]) == [2]
+    assert flat_ids(drain(_stream(tmp_path), end)[1]) == [2]
 
 
 def test_a_branch(tmp_path: Path) -> None:
@@ -289,7 +267,7 @@ def test_a_branch(tmp_path: Path) -> None:
     table.alter().create_branch("audit").commit()
     table.append(pa.table({"id": [2]}), branch="audit")
     table.append(pa.table({"id": [3]}))
-    assert _flat(_drain(_stream(tmp_path, start_millis=0, branch="audit"))[1]) == [1, 2]
+    assert flat_ids(drain(_stream(tmp_path, start_millis=0, branch="audit"))[1]) == [1, 2]
 
 
 @pytest.mark.parametrize("strategy", ["copy-on-write", "merge-on-read"])
@@ -302,11 +280,11 @@ def test_changes_are_those_of_the_batch_changelog(tmp_path: Path, strategy: Any)
     order = [(name, "ascending") for name in names]
     expected = table.changes(None).to_arrow().select(names).sort_by(order)
     stream = _stream(tmp_path, start_millis=0, changes=True)
-    _, batches = _drain(stream, limits=Limits(files=1))
+    _, batches = drain(stream, limits=Limits(files=1))
     assert len(batches) == 5
     assert pa.concat_tables(batches).select(names).sort_by(order).equals(expected)
     # A stream that begins with the rows of the table gives them as inserts of its snapshot.
-    (rows,) = _drain(_stream(tmp_path, changes=True))[1]
+    (rows,) = drain(_stream(tmp_path, changes=True))[1]
     assert sorted(rows["id"].to_pylist()) == [1, 4, 5, 103]
     assert set(rows["_change_type"].to_pylist()) == {"INSERT"}
 
@@ -315,19 +293,19 @@ def test_a_stream_outlives_what_was_before_a_compaction(tmp_path: Path) -> None:
     """Its position moves over the snapshot that only rewrote files, and over those that it skips."""
     table = _table(tmp_path, [1], [2])
     stream = _stream(tmp_path, skip_deletes=True)
-    at, batches = _drain(stream)
-    assert sorted(_flat(batches)) == [1, 2]
+    at, batches = drain(stream)
+    assert sorted(flat_ids(batches)) == [1, 2]
     table.compact()
     table.delete("id = 1", strategy="copy-on-write")
     assert table.snapshot.operation in ("delete", "overwrite")
     stream = _stream(tmp_path, skip_deletes=True, skip_overwrites=True)
-    at, batches = _drain(stream, at)
-    assert (_flat(batches), at) == ([], SnapshotPosition(table.snapshot.snapshot_id))
+    at, batches = drain(stream, at)
+    assert (flat_ids(batches), at) == ([], SnapshotPosition(table.snapshot.snapshot_id))
     table.expire_snapshots(older_than=_LATER, retain_last=1)
     table.append(pa.table({"id": [3]}))
     for following in (stream, _stream(tmp_path, skip_deletes=True, skip_overwrites=True)):
-        end, batches = _drain(following, at, Limits(files=1, rows=1))
-        assert (_flat(batches), end.snapshot_id) == ([3], table.snapshot.snapshot_id)
+        end, batches = drain(following, at, Limits(files=1, rows=1))
+        assert (flat_ids(batches), end.snapshot_id) == ([3], table.snapshot.snapshot_id)
 
 
 _MOST = (1 << 63) - 1

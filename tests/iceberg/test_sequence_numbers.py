@@ -146,17 +146,6 @@ def _with_deletes(builder: IcebergBuilder, file: IcebergFile, sequence: int, *de
     builder.commit(manifests=manifests, sequence=20)
 
 
-@pytest.mark.req("ICE-SCAN-13")
-@pytest.mark.parametrize(("sequence", "applies"), [(5, True), (6, True), (4, False)])
-def test_position_deletes_are_for_files_as_old_or_older(
-    tmp_path: Path, road: Road, sequence: int, applies: bool
-) -> None:
-    builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=[_BY_A])
-    file = builder.data(_rows(1, 2), partition={"a": "x"})
-    _with_deletes(builder, file, 5, (builder.position_deletes([(file, 0)]), sequence))
-    assert road.column(open_table(builder.root).scan(), "id") == ([2] if applies else [1, 2])
-
-
 def _naming(deletes: IcebergFile, file: IcebergFile, how: str) -> IcebergFile:
     """Have position deletes name their data file: by the bounds of the paths inside, or by its field."""
     if how == "field":
@@ -170,11 +159,9 @@ def _naming(deletes: IcebergFile, file: IcebergFile, how: str) -> IcebergFile:
 @by_every_road
 @pytest.mark.req("ICE-SCAN-13")
 @pytest.mark.parametrize(("sequence", "applies"), [(5, True), (6, True), (4, False)])
-@pytest.mark.parametrize("how", ["bounds", "bounds cut off", "field"])
-def test_position_deletes_that_name_a_file_as_old_or_older(
-    tmp_path: Path, how: str, sequence: int, applies: bool
-) -> None:
-    """Bounds that were cut off name no data file: the deletes are for all of their partition."""
+@pytest.mark.parametrize("how", ["nothing", "bounds", "bounds cut off", "field"])
+def test_position_deletes_are_for_files_as_old_or_older(tmp_path: Path, how: str, sequence: int, applies: bool) -> None:
+    """Without a name, or with bounds that were cut off, the deletes are for all of their partition."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=[_BY_A])
     file = builder.data(_rows(1, 2), partition={"a": "x"})
     _with_deletes(builder, file, 5, (_naming(builder.position_deletes([(file, 0)]), file, how), sequence))

@@ -26,10 +26,9 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.scan import Scan
 from deltaberg.table.streaming.limits import ALL, Limits
 from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.streams import batch_rows, drain, flat_ids
 
 _FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -40,26 +39,8 @@ def _stream(at: Path | str, **options: Any) -> DeltaStream:
     return delta_stream(table, DeltaStreamOptions(**options))
 
 
-def _rows(stream: DeltaStream, start: Position, end: Position) -> pa.Table:
-    return Scan(BoundScan.of(stream.batch(start, end))).to_arrow()
-
-
-def _drain(stream: DeltaStream, start: Position | None = None, limits: Limits = ALL) -> tuple[Position, list[pa.Table]]:
-    """Return the end of a stream, and the rows of its batches up to there."""
-    at = stream.initial() if start is None else start
-    batches = []
-    while (end := stream.latest(at, limits)) != at:
-        batches.append(_rows(stream, at, end))
-        at = end
-    return at, batches
-
-
 def _ids(batches: Iterable[pa.Table]) -> list[list[int]]:
     return [rows["id"].to_pylist() for rows in batches]
-
-
-def _flat(batches: Iterable[pa.Table]) -> list[int]:
-    return [number for ids in _ids(batches) for number in ids]
 
 
 def _table(at: Path, *ids: list[int], properties: Mapping[str, str] | None = None) -> Any:
@@ -83,17 +64,17 @@ def test_a_snapshot_in_bounded_batches_and_then_each_commit_once(tmp_path: Path)
     batches = []
     for appended in ([100], [101], None):
         end = stream.latest(at, Limits(files=3))
-        batches.append(_rows(stream, at, end))
+        batches.append(batch_rows(stream, at, end))
         at = end
         if appended is not None:
             table.append(pa.table({"id": appended}))
             table.compact()
-    at, others = _drain(stream, at, Limits(files=3))
-    assert sorted(_flat([*batches, *others])) == [*range(10), 100, 101]
+    at, others = drain(stream, at, Limits(files=3))
+    assert sorted(flat_ids([*batches, *others])) == [*range(10), 100, 101]
     assert [len(ids) for ids in _ids(batches)] == [3, 3, 3]
     # Another process goes on from the record, and finds nothing new.
     later = _stream(tmp_path)
-    assert _drain(later, later.read_position(stream.record(at))) == (at, [])
+    assert drain(later, later.read_position(stream.record(at))) == (at, [])
 
 
 @pytest.mark.req("DL-STR-02", half="writer")
@@ -102,11 +83,11 @@ def test_starts(tmp_path: Path) -> None:
     times = {commit.version: commit.timestamp for commit in table.history()}
     after = {"start_millis": int(times[2].timestamp() * 1000 + 0.5)}
     for options, ids in (({"start": 0}, [1, 2, 3]), ({"start": 2}, [2, 3]), (after, [2, 3]), ({"start": "latest"}, [])):
-        assert _flat(_drain(_stream(tmp_path, **options))[1]) == ids
+        assert flat_ids(drain(_stream(tmp_path, **options))[1]) == ids
     latest = _stream(tmp_path, start="latest")
     at = latest.initial()
     table.append(pa.table({"id": [4]}))
-    assert _ids(_drain(latest, at)[1]) == [[4]]
+    assert _ids(drain(latest, at)[1]) == [[4]]
     for options in ({"start": 9}, {"start_millis": 1 << 45}):
         with pytest.raises(
             VersionNotFoundError, match=r"is after the last commit|the stream cannot begin at version 9"
@@ -135,10 +116,10 @@ def test_commits_that_remove_rows(tmp_path: Path, where: str, options: Any, ids:
     table.compact()
     stream = _stream(tmp_path, start=0, **options)
     if ids is not None:
-        assert _flat(_drain(stream)[1]) == ids
+        assert flat_ids(drain(stream)[1]) == ids
         return
     before = stream.latest(stream.initial(), ALL)
-    assert (before, _ids([_rows(stream, stream.initial(), before)])) == (Position(3), [[1, 2, 3]])
+    assert (before, _ids([batch_rows(stream, stream.initial(), before)])) == (Position(3), [[1, 2, 3]])
     with pytest.raises(UnsupportedFeatureError, match=r"version 3 .*deletes rows"):
         stream.latest(before, ALL)
 
@@ -166,7 +147,7 @@ def test_a_table_that_is_made_anew_stops_the_stream(tmp_path: Path) -> None:
     at = tmp_path / "table"
     _table(at, [1])
     stream = _stream(at)
-    end, _ = _drain(stream)
+    end, _ = drain(stream)
     shutil.rmtree(at)
     with pytest.raises(TableNotFoundError, match="the directory does not exist"):
         stream.latest(end, ALL)
@@ -191,7 +172,7 @@ def test_a_commit_that_is_lost_is_never_skipped(tmp_path: Path, lost: int) -> No
         again.latest(end if lost == 3 else Position(2), ALL)
     loose = _stream(tmp_path, start=0, allow_data_loss=True) if lost == 3 else None
     if loose is not None:
-        assert _flat([_rows(loose, Position(0), end)]) == [1, 2]
+        assert flat_ids([batch_rows(loose, Position(0), end)]) == [1, 2]
 
 
 @pytest.mark.req("DL-STR-06", half="writer")
@@ -219,12 +200,12 @@ def test_schema_changes_stop_the_stream(tmp_path: Path, change: Any, is_widened:
     # A stream that begins anew has the new columns. Older rows fit them if columns were only added or widened.
     later = _stream(tmp_path, start=0)
     if is_widened:
-        (rows,) = _drain(later)[1]
+        (rows,) = drain(later)[1]
         assert rows.column_names == open_table(tmp_path).schema.names
     else:
         with pytest.raises(SchemaError, match="begin a new stream"):
             later.latest(later.initial(), ALL)
-    assert _drain(_stream(tmp_path))[1][0].num_rows == 1
+    assert drain(_stream(tmp_path))[1][0].num_rows == 1
 
 
 @pytest.mark.req("DL-STR-09", half="writer")
@@ -247,11 +228,11 @@ def test_changes_are_those_of_the_batch_feed(tmp_path: Path, rng: random.Random)
     order = [(name, "ascending") for name in names]
     expected = table.changes(1).to_arrow().select(names).sort_by(order)
     stream = _stream(tmp_path, start=1, change_feed=True)
-    _, batches = _drain(stream, limits=Limits(files=rng.randint(1, 4)))
+    _, batches = drain(stream, limits=Limits(files=rng.randint(1, 4)))
     assert pa.concat_tables(batches).select(names).sort_by(order).equals(expected)
     assert all(len(pc.unique(rows["_commit_version"])) <= 4 for rows in batches)
     # A stream that begins with the rows of the table gives them as inserts of its version.
-    (rows,) = _drain(_stream(tmp_path, change_feed=True))[1]
+    (rows,) = drain(_stream(tmp_path, change_feed=True))[1]
     assert sorted(rows["id"].to_pylist()) == sorted(live)
     assert set(rows["_change_type"].to_pylist()) == {"insert"}
 
@@ -271,12 +252,12 @@ def test_changes_are_those_of_the_batch_feed(tmp_path: Path, rng: random.Random)
 def test_limits(limits: Limits, ids: list[list[int]], start: int | None, builder: DeltaBuilder) -> None:
     _sized(builder, 1, 9, 1)
     stream = _stream(builder.root, start=start)
-    _, batches = _drain(stream, limits=limits)
+    _, batches = drain(stream, limits=limits)
     # The files of the snapshot are in the order of their paths, which are random.
     assert [len(rows) for rows in batches] == [len(batch) for batch in ids] or start is None
     if start == 0:
         assert _ids(batches) == ids
-    assert sorted(_flat(batches)) == [0, 1, 2]
+    assert sorted(flat_ids(batches)) == [0, 1, 2]
 
 
 def test_a_beginning_that_was_cleaned_up_is_passed_over_where_it_may_be_lost(tmp_path: Path) -> None:
@@ -289,10 +270,10 @@ def test_a_beginning_that_was_cleaned_up_is_passed_over_where_it_may_be_lost(tmp
         (tmp_path / "_delta_log" / commit_name(version)).unlink()
     table.append(pa.table({"id": [5]}))
     with pytest.raises(VersionNotFoundError, match="has not read all files of version 3, with which it began"):
-        _drain(_stream(tmp_path), at)
+        drain(_stream(tmp_path), at)
     with pytest.warns(UserWarning, match="has not read all files of version 3"):
-        _, batches = _drain(_stream(tmp_path, allow_data_loss=True), at)
-    assert _flat(batches) == [4, 5]
+        _, batches = drain(_stream(tmp_path, allow_data_loss=True), at)
+    assert flat_ids(batches) == [4, 5]
 
 
 def test_a_commit_that_batches_divide_is_read_once(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +287,7 @@ def test_a_commit_that_batches_divide_is_read_once(builder: DeltaBuilder, monkey
         return original(log, entry)
 
     monkeypatch.setattr(LogDirectory, "read", counted)
-    _, batches = _drain(stream, limits=Limits(files=2))
+    _, batches = drain(stream, limits=Limits(files=2))
     assert _ids(batches) == [[0, 1], [2, 3], [4, 5]]
     assert read == [0]
 
@@ -321,7 +302,7 @@ def test_batches_that_are_read_again_have_the_same_rows(tmp_path: Path, changes:
             table.append(pa.table({"id": [table.version]}))
         end = stream.latest(first, ALL)
         for number in range(last, 0, -1):
-            found = _rows(stream, Position(number), end)["id"].to_pylist()
+            found = batch_rows(stream, Position(number), end)["id"].to_pylist()
             assert sorted(found) == list(range(number - 1, last))
 
 
@@ -332,7 +313,7 @@ def test_a_position_inside_of_the_changes_of_a_commit_is_refused(builder: DeltaB
     for start, end in ((Position(0), Position(0, 1)), (Position(0, 1), Position(1))):
         with pytest.raises(UnsupportedFeatureError, match="middle of the changes"):
             stream.batch(start, end)
-    assert len(_rows(stream, Position(0), Position(1))) == 3
+    assert len(batch_rows(stream, Position(0), Position(1))) == 3
 
 
 def test_a_batch_whose_plan_is_lost_is_planned_alike(tmp_path: Path) -> None:
@@ -341,7 +322,7 @@ def test_a_batch_whose_plan_is_lost_is_planned_alike(tmp_path: Path) -> None:
         stream = _stream(tmp_path, start=start)
         at = stream.initial()
         while (end := stream.latest(at, Limits(files=1))) != at:
-            first, second = _rows(stream, at, end), _rows(_stream(tmp_path, start=start), at, end)
+            first, second = batch_rows(stream, at, end), batch_rows(_stream(tmp_path, start=start), at, end)
             assert first.equals(second)
             at = end
         # An engine that lost all but the end of the first batch asks where it began.
@@ -353,7 +334,7 @@ def test_a_batch_whose_plan_is_lost_is_planned_alike(tmp_path: Path) -> None:
 def test_excluded_files_count_but_are_not_read(tmp_path: Path) -> None:
     table = create_table(tmp_path, {"part": pa.string(), "id": pa.int64()}, partition_by=["part"])
     table.append(pa.table({"part": ["a", "b"], "id": [1, 2]}))
-    assert _ids(_drain(_stream(tmp_path, exclude="part=a"))[1]) == [[2]]
+    assert _ids(drain(_stream(tmp_path, exclude="part=a"))[1]) == [[2]]
     with pytest.raises(InvalidArgumentError, match="regular expression"):
         _stream(tmp_path, exclude="(")
 
@@ -361,7 +342,7 @@ def test_excluded_files_count_but_are_not_read(tmp_path: Path) -> None:
 def test_features_that_are_not_there_stop_the_stream(builder: DeltaBuilder) -> None:
     _sized(builder, 1)
     stream = _stream(builder.root)
-    end, _ = _drain(stream)
+    end, _ = drain(stream)
     builder.commit(builder.protocol(3, 7, ["unheardOf"], ["unheardOf"]))
     with pytest.raises(UnsupportedFeatureError, match="unheardOf"):
         stream.latest(end, ALL)
@@ -374,7 +355,7 @@ def test_files_stand_in_the_order_of_the_actions(tmp_path: Path) -> None:
     builder.create(adds[0].schema)
     builder.commit(*(builder.add(rows) for rows in adds))
     stream = _stream(tmp_path, start=1)
-    assert _ids(_drain(stream, limits=Limits(files=1))[1]) == [[3], [1], [2]]
+    assert _ids(drain(stream, limits=Limits(files=1))[1]) == [[3], [1], [2]]
 
 
 def test_a_first_batch_whose_beginning_was_cleaned_up_is_an_error(tmp_path: Path) -> None:
@@ -394,10 +375,10 @@ def test_a_first_batch_whose_beginning_was_cleaned_up_is_an_error(tmp_path: Path
 def test_a_newest_commit_that_was_lost_and_made_anew_is_an_error(tmp_path: Path) -> None:
     table = _table(tmp_path, [1], [2])
     stream = _stream(tmp_path)
-    at, _ = _drain(stream)
+    at, _ = drain(stream)
     table.append(pa.table({"id": [3]}))
-    at, batches = _drain(stream, at)
-    assert _flat(batches) == [3]
+    at, batches = drain(stream, at)
+    assert flat_ids(batches) == [3]
     (tmp_path / "_delta_log" / commit_name(3)).unlink()
     open_table(tmp_path).append(pa.table({"id": [77, 78]}))
     open_table(tmp_path).append(pa.table({"id": [5]}))
@@ -409,11 +390,11 @@ def test_a_log_that_was_copied_goes_on(tmp_path: Path) -> None:
     """Its commits have other times, and are the same ones."""
     _table(tmp_path / "t", [1])
     stream = _stream(tmp_path / "t")
-    at, _ = _drain(stream)
+    at, _ = drain(stream)
     open_table(tmp_path / "t").append(pa.table({"id": [2]}))
-    at, _ = _drain(stream, at)
+    at, _ = drain(stream, at)
     shutil.copytree(tmp_path / "t", tmp_path / "copy", copy_function=shutil.copyfile)
     shutil.rmtree(tmp_path / "t")
     (tmp_path / "copy").rename(tmp_path / "t")
     open_table(tmp_path / "t").append(pa.table({"id": [3]}))
-    assert _flat(_drain(stream, at)[1]) == [3]
+    assert flat_ids(drain(stream, at)[1]) == [3]
