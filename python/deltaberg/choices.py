@@ -16,6 +16,7 @@ __all__ = [
     "MaintenanceStep",
     "MetadataTable",
     "Mode",
+    "Operator",
     "PageVersion",
     "PartitionStrategy",
     "Planning",
@@ -40,6 +41,8 @@ IfExists = Literal["error", "ignore", "replace"]
 SchemaMode = Literal["merge", "overwrite"]
 #: Rows are hidden, and their files stay; or their files are written anew without them.
 Strategy = Literal["merge-on-read", "copy-on-write"]
+#: What a tuple of a filter compares a column by.
+Operator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "IN", "NOT IN"]
 #: What a commit may not overlook of other commits: of a Delta table, and in lower case of an Iceberg table.
 Isolation = Literal["Serializable", "WriteSerializable", "SnapshotIsolation", "serializable", "snapshot"]
 #: What an upsert does with rows whose keys the table has, and with others.

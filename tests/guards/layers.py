@@ -31,7 +31,7 @@ __all__ = [
 #: Each layer may import itself and those below. What stands on one line never imports each other. The package itself
 #: is ``__init__``.
 LAYERS = (
-    ("_version", "choices", "coming_from", "engines", "hints"),
+    ("_version", "choices", "coming_from", "engines", "hints", "lists"),
     ("errors", "whole_numbers", "words", "workers"),
     ("missing_names", "telemetry"),
     ("signatures",),

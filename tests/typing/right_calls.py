@@ -10,6 +10,10 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +72,7 @@ from deltaberg import (
     write_table,
 )
 from deltaberg.catalogs import Catalog, SeveralTables
-from deltaberg.choices import Format, IfExists, Mode, SchemaMode, Strategy
+from deltaberg.choices import Format, IfExists, Mode, Operator, SchemaMode, Strategy
 from deltaberg.delta import (
     Alteration,
     CheckpointInfo,
@@ -223,7 +227,32 @@ def conditions(expression: BooleanExpression) -> None:
     open_table("t").scan(condition)
     open_table("t").delete(~expression)
     open_table("t").update({"id": "1"}, [("id", "in", [1, 2])])
+    open_table("t").scan([[("id", ">=", 1), (("a", "b"), "=", None)], [("s", "NOT IN", ("x",))]])
+    either: list[tuple[str, Operator, int]] = [("id", "!=", 1)]
+    open_table("t").scan(either), open_table("t").delete([*either, ("id", "<", 7)])
     open_table("t").merge(_ROWS, "target.id = source.id").when_matched_delete(col("source.id") > 3).execute()
+
+
+def naming(table: DeltaTable, iceberg: IcebergTable, path: Path) -> None:
+    index, array, frame = pd.Index(["id"]), np.array(["id"]), pl.Series(["id"])
+    table.scan(columns="id"), table.scan(columns=index), iceberg.scan(columns=array), table.scan(columns=frame)
+    table.compact(z_order_by=index), iceberg.compact(sort_by=(name for name in ("id", "day")))
+    table.upsert(_ROWS, ("id", "day")), iceberg.upsert(_ROWS, {"id"}), iceberg.delete_by_keys(_ROWS, frame)
+    create_table(path, {"id": pa.int64()}, partition_by=array, cluster_by=dict.fromkeys(["id"]).keys())
+    iceberg.add_files(path), iceberg.add_files(iter([path])), iceberg.changes(None, identifier_columns="id")
+    table.vacuum(keep_versions=3), iceberg.expire_snapshots(snapshot_ids=(1, 2)), ParquetOptions(dictionary="id")
+    MaintenancePolicy(steps="compact"), MaintenancePolicy(steps=("compact", "vacuum"))
+
+
+def coming_from_deltalake(table: DeltaTable, iceberg: IcebergTable) -> None:
+    said = deltalake.CommitProperties(custom_metadata={"a": "b"}, max_commit_retries=3)
+    hooks = deltalake.PostCommitHookProperties()
+    written = deltalake.WriterProperties(compression="ZSTD", max_row_group_size=1000)
+    table.append(_ROWS, writer_properties=written, commit_properties=said, post_commithook_properties=hooks)
+    table.delete("id = 1", commit_properties={"a": "b"})
+    iceberg.append(_ROWS, commit_properties=said)
+    with table.transaction(commit_properties=said) as transaction:
+        transaction.append(_ROWS, writer_properties=written)
 
 
 def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:

@@ -82,6 +82,9 @@ def filtering(delta: DeltaTable, iceberg: IcebergTable) -> None:
     delta.merge(_ROWS, on=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.merge(_ROWS, on=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.merge(_ROWS, "s.id = t.id").when_matched_delete(False)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.scan([("id", "~", 1)])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    iceberg.delete([[("id", "is", 1)]])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    delta.scan([("id", "=")])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     iceberg.merge(_ROWS, "s.id = t.id").when_matched_delete(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -109,6 +112,13 @@ def changing(delta: DeltaTable, iceberg: IcebergTable) -> None:
     MaintenancePolicy(steps=["compcat"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     delta.compact(z_order_by=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.explain_append(_ROWS, compresion="zstd")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    delta.append(_ROWS, writer_properties={"compression": "zstd"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.append(_ROWS, writer_properties="zstd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.delete("id = 1", commit_properties="nightly")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.append(_ROWS, post_commithook_properties=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.delete("id = 1", isolation="SERIALIZABLE")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.upsert(_ROWS, keys=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.delete_by_keys(_ROWS, columns=[3])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     delta.transaction(isolation="serialisable")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.transaction().delete("id = 1", strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.transaction().append(_ROWS, schema_mode="mrge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

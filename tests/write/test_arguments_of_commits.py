@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.one_backend
 
@@ -98,3 +99,19 @@ def test_snapshots_are_picked_only_on_the_newest_state(tmp_path: Path, name: str
         getattr(old, name)(picked)
     assert table.refresh().snapshot_id == first
     assert getattr(table, name)(picked, branch=None).snapshot_id == staged.snapshot_id == table.snapshot_id
+
+
+@pytest.mark.parametrize("name", ["publish", "cherrypick_snapshot"])
+@pytest.mark.parametrize("kind", [dict, lambda said: deltalake.CommitProperties(custom_metadata=said)])
+def test_picks_record_what_others_do(tmp_path: Path, name: str, kind: Any) -> None:
+    """The new snapshot of a pick says what `commit_properties` say, in either form, and where it comes from."""
+    table = _table(tmp_path, "iceberg")
+    staged = table.append(_ROWS, properties={"wap.id": "load"})
+    table.append(_ROWS)
+    picked = "load" if name == "publish" else staged.snapshot_id
+    getattr(table, name)(picked, commit_properties=kind({"why": "audited"}))
+    summary = table.snapshot.summary
+    assert (summary["why"], summary["source-snapshot-id"]) == ("audited", str(staged.snapshot_id))
+    said = deltalake.CommitProperties(app_transactions=[deltalake.Transaction("app", 1)])
+    with pytest.raises(UnsupportedFeatureError, match="app_transactions"):
+        getattr(table, name)(picked, commit_properties=said)

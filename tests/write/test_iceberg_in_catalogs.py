@@ -236,7 +236,7 @@ def test_files_to_add_are_named(tmp_path: Path) -> None:
     assert table.add_files(str(tmp_path / "a.parquet")).added_rows == 1
     with pytest.raises(InvalidArgumentError, match=r"there are no files to add: .*none\.parquet"):
         table.add_files([str(tmp_path / "none.parquet")])
-    with pytest.raises(InvalidArgumentError, match="file_paths is of the type int"):
+    with pytest.raises(InvalidArgumentError, match="a value of type int is not a location"):
         table.add_files(5)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, InvalidArgumentError, SchemaError
+from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, SchemaError
 
 _UTC = pa.timestamp("us", "UTC")
 _NOON = dt.datetime(2026, 11, 22, 12)
@@ -156,12 +156,12 @@ def test_identifier_fields_inside_structs_are_keys(tmp_path: Path) -> None:
     ]
 
 
-def test_a_tuple_is_one_key(tmp_path: Path) -> None:
+def test_a_tuple_holds_keys(tmp_path: Path) -> None:
+    """As everywhere, it is the path of a field only inside of a list of names."""
     rows = pa.table({"id": [1], "s": [{"x": 1}]})
     table = create_table(tmp_path / "t", rows.schema)
-    with pytest.raises(InvalidArgumentError, match="a tuple is the name of one field") as caught:
-        table.upsert(rows, ("id", "s"))
-    assert caught.value.hint == "pass a list of the names of columns"
-    with pytest.raises(ColumnNotFoundError, match="and no fields"):
+    with pytest.raises(ColumnNotFoundError, match="there is no column 'x'"):
         table.upsert(rows, ("id", "x"))
     assert table.upsert(rows, [("id",)]).added_rows == 1
+    assert table.upsert(rows, ("id", "s.x")).updated_rows == 0
+    assert table.upsert(rows, [("id",), ("s", "x")]).inserted_rows == 0

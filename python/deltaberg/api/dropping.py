@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from deltaberg.api.place import PlaceArguments
@@ -30,7 +30,7 @@ def drop_table(
     *,
     purge: bool = False,
     dry_run: bool = False,
-    locations: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    locations: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     on_spark: SparkSession | None = None,
     **place: Unpack[PlaceArguments],
 ) -> CleanupResult | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +232,7 @@ class Catalog(ABC):
         *,
         purge: bool = False,
         dry_run: bool = False,
-        locations: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        locations: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
         on_spark: SparkSession | None = None,
     ) -> CleanupResult | None:
         """Remove a table from the catalog. Its files stay, unless they are to be purged.

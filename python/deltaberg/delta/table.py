@@ -7,7 +7,7 @@ import os
 import time
 
 # What writes is loaded by the first write: it has more modules than all that reads.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -38,7 +38,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
 from deltaberg.errors import ColumnNotFoundError, CommitConflictError, CorruptLogError, VersionNotFoundError
 from deltaberg.expressions.build.filters import Filter
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnNames
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.storage.location import PathResolver, parse_location
@@ -355,7 +355,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         start: int | Instant,
         end: int | Instant | None = None,
         filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         limit: int | None = None,
         *,
         derived: bool = False,
@@ -566,7 +566,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         *,
         enforce_retention_duration: bool = True,
         full: bool | None = None,
-        keep_versions: Sequence[int] | None = None,
+        keep_versions: int | Iterable[int] | None = None,
         inventory: Any = None,
         untracked_hours: float = 24,
         logging: bool | None = None,

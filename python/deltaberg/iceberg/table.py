@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 # What writes is loaded by the first write: it has more modules than all that reads.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -19,7 +19,7 @@ from deltaberg.expressions.build.filters import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata, state_of
-from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
@@ -28,7 +28,7 @@ from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnNames
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import PathResolver, parse_location
@@ -38,7 +38,6 @@ from deltaberg.table.arguments import (
     checked_integer,
     checked_limit,
     checked_number,
-    checked_properties,
     has_attributes,
 )
 from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
     from deltaberg.iceberg.maintain.statistics.compute_table_stats import TableStatsResult
     from deltaberg.iceberg.maintain.statistics.named_file import StatsRequest
+    from deltaberg.iceberg.refs.cherry_pick import Picks
     from deltaberg.iceberg.table_transaction import IcebergTransaction
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
@@ -295,13 +295,13 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         start: int | None,
         end: int | None = None,
         filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         limit: int | None = None,
         *,
         carry_over: bool = False,
         net_changes: bool = False,
         compute_updates: bool | None = None,
-        identifier_columns: Sequence[str] | None = None,
+        identifier_columns: str | Iterable[str] | None = None,
         options: ScanOptions | None = None,
         **execution: Unpack[ScanArguments],
     ) -> Scan:
@@ -359,7 +359,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         start: int | None,
         end: int | None = None,
         filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
@@ -400,12 +400,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         >>> table.scan().count(), table.publish("load-7").snapshot_id == staged.snapshot_id, table.scan().count()
         (0, True, 1)
         """
-        from deltaberg.iceberg.refs.cherry_pick import staged_snapshot
+        from deltaberg.iceberg.refs.cherry_pick import publish_snapshot
 
-        branch = commit.get("branch")
-        return self._pick(
-            staged_snapshot(self.metadata, wap_id), {**commit, "branch": MAIN if branch is None else branch}
-        )
+        return publish_snapshot(self._picks(commit), wap_id)
 
     @takes(CommitArguments)
     def cherrypick_snapshot(self, snapshot_id: int, **commit: Unpack[CommitArguments]) -> CommitResult:
@@ -442,16 +439,18 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         >>> result.operation, sorted(table.scan().to_arrow()["id"].to_pylist())
         ('append', [1, 2, 3])
         """
-        return self._pick(self.metadata.snapshot_by_id(snapshot_id), commit)
+        from deltaberg.iceberg.refs.cherry_pick import pick_snapshot
 
-    def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
-        from deltaberg.iceberg.refs.cherry_pick import about_pick, pick_snapshot
+        return pick_snapshot(self._picks(commit), self.metadata.snapshot_by_id(snapshot_id))
 
-        said: Any = {**commit, "properties": about_pick(picked)}
-        if isinstance(of_caller := commit.get("commit_properties"), Mapping):
-            said |= {"commit_properties": None, "properties": {**checked_properties(of_caller), **said["properties"]}}
-        return pick_snapshot(
-            lambda: operations_of(self.transaction(**said)).transaction, lambda: self.refresh().metadata, picked
+    def _picks(self, commit: Mapping[str, Any]) -> Picks:
+        from deltaberg.iceberg.refs.cherry_pick import Picks
+
+        return Picks(
+            lambda options: operations_of(self._transaction(options)).transaction,
+            lambda: self.refresh().metadata,
+            self.metadata,
+            CommitOptions.of(commit),
         )
 
     def _rewrite_deletes(
@@ -482,7 +481,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         self,
         older_than: Instant | None = None,
         retain_last: int | None = None,
-        snapshot_ids: Sequence[int] | None = None,
+        snapshot_ids: int | Iterable[int] | None = None,
         *,
         clean_expired_metadata: bool = False,
         dry_run: bool = False,
@@ -952,7 +951,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
     @takes(AttemptArguments)
     def compute_table_stats(
         self,
-        columns: ColumnName | Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         snapshot_id: int | None = None,
         **commit: Unpack[AttemptArguments],
     ) -> TableStatsResult | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from deltaberg.schema.columns import ColumnName, column_names
+from deltaberg.schema.columns import ColumnNames, column_names
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_flag
 from deltaberg.table.verbs.shared_arguments import RecordedArguments
@@ -29,7 +30,7 @@ class IcebergVerbs(Verbs[_Done]):
     def delete_by_keys(
         self,
         keys: Any,
-        columns: ColumnName | Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         **commit: Unpack[RecordedArguments],
     ) -> _Done:
         """Delete the rows that equal one of some keys, without reading the table.
@@ -74,13 +75,13 @@ class IcebergVerbs(Verbs[_Done]):
         >>> table.scan().to_arrow()["name"].to_pylist()
         ['b']
         """
-        names = None if columns is None else column_names(columns)
+        names = None if columns is None else column_names(columns, ordered=False)
         return self._run(lambda run: cast("IcebergOperations", run).delete_by_keys(keys, names), commit)
 
     @takes(RecordedArguments)
     def add_files(
         self,
-        file_paths: Sequence[str],
+        file_paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         check_duplicate_files: bool = True,
         **commit: Unpack[RecordedArguments],
@@ -97,8 +98,8 @@ class IcebergVerbs(Verbs[_Done]):
         Parameters
         ----------
         file_paths
-            Paths or URLs of files, or of directories, of which all files below are added, but for those whose names
-            begin with ``_`` or ``.``.
+            A path or URL, or several: of files, or of directories, of which all files below are added, but for those
+            whose names begin with ``_`` or ``.``.
         check_duplicate_files
             Refuse files that the table has already.
         **commit

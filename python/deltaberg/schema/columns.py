@@ -8,18 +8,19 @@ backticks, or passed as a tuple. It is also found without them where nothing els
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.hints import shown_value, verbatim
+from deltaberg.lists import has_no_order, is_list, listed
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
 __all__ = [
-    "ADD_COLUMNS",
     "ColumnName",
+    "ColumnNames",
     "column_names",
     "dotted_path",
     "field_finder",
@@ -29,7 +30,6 @@ __all__ = [
     "find_sibling",
     "join_name",
     "listed_names",
-    "match_fields",
     "narrowed",
     "paired_fields",
     "select_columns",
@@ -38,6 +38,9 @@ __all__ = [
 
 #: How callers name a column: text with dots, or a sequence of names.
 ColumnName = str | Sequence[str]
+#: How callers name several: by one name, or by what holds names in their order, of whichever library.
+ColumnNames = str | Iterable[ColumnName]
+_LIST_OF_NAMES = 'pass a name, or a list of them such as ["day", "region"]'
 
 
 def split_name(name: ColumnName) -> tuple[str, ...]:
@@ -88,38 +91,47 @@ def _check_unicode(name: str) -> None:
         raise InvalidArgumentError(f"{name!r} is not a column name", hint="it is not valid Unicode")
 
 
-def column_names(argument: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
+def column_names(argument: ColumnNames | None, *, ordered: bool = True) -> tuple[ColumnName, ...]:
     """Return the names that an argument holds. A text is one name, and None stands for none.
+
+    Parameters
+    ----------
+    ordered
+        Whether the order of the names counts, so that a set is refused.
 
     Examples
     --------
-    >>> column_names("day")
-    ('day',)
+    >>> column_names("day"), column_names(["day", "region"])
+    (('day',), ('day', 'region'))
     """
     if argument is None:
         return ()
-    names: object = (argument,) if isinstance(argument, str) else argument
-    if not isinstance(names, Sequence) or isinstance(names, bytes):
-        raise InvalidArgumentError(
-            f"{shown_value(argument)} does not name columns",
-            hint='pass a name, or a list of them such as ["day", "region"]',
-        )
-    for name in names:
-        # A text may be more than a name, such as a transform of one.
-        _check_unicode(name) if isinstance(name, str) else split_name(name)
-    return names
+    if isinstance(argument, Mapping) or not (isinstance(argument, str) or is_list(argument)):
+        raise InvalidArgumentError(f"{shown_value(argument)} does not name columns", hint=_LIST_OF_NAMES)
+    if ordered and has_no_order(argument):
+        raise InvalidArgumentError(f"the names in {shown_value(argument)} have no order", hint=_LIST_OF_NAMES)
+    return tuple(map(_plain_name, listed(argument)))
 
 
-def listed_names(names: Sequence[ColumnName | Sequence[ColumnName]]) -> Sequence[ColumnName]:
+def _plain_name(name: Any) -> ColumnName:
+    if not isinstance(name, str):
+        return split_name(name)
+    # A text may be more than a name, such as a transform of one.
+    _check_unicode(name)
+    # Messages show texts of numpy with their class.
+    return str.__str__(name)
+
+
+def listed_names(names: Sequence[ColumnName | ColumnNames]) -> tuple[ColumnName, ...]:
     """Return the names that are given one after the other, or in one list. A tuple is the path of a single column.
 
     Examples
     --------
-    >>> listed_names((["day", "region"],)), listed_names(("day", "region"))
-    (['day', 'region'], ('day', 'region'))
+    >>> listed_names((["day", "region"],)), listed_names(("day", "region")), listed_names((("s", "x"),))
+    (('day', 'region'), ('day', 'region'), (('s', 'x'),))
     """
-    first: Any = names[0] if len(names) == 1 else None
-    return first if isinstance(first, list) else cast("Sequence[ColumnName]", names)
+    is_one_list = len(names) == 1 and not isinstance(names[0], tuple)
+    return column_names(cast("ColumnNames", names[0] if is_one_list else names))
 
 
 def join_name(path: Sequence[str]) -> str:
@@ -419,72 +431,3 @@ def _merge(selected: Field | None, added: Field) -> Field:
     for field in added.type:
         fields[field.name] = _merge(fields.get(field.name), field)
     return replace(selected, type=Struct(tuple(fields.values())))
-
-
-def places_of_fields(want: Struct, names: Sequence[str], path: tuple[str, ...] = ()) -> dict[str, int]:
-    """Return the numbers of given fields by the names of the wanted ones that they are for; see `match_fields`.
-
-    Raises
-    ------
-    SchemaError
-        If the name of a given field is ambiguous, or two are for the same.
-    """
-    find = field_finder(want)
-    taken: dict[str, int] = {}
-    for number, name in enumerate(names):
-        child = find(name)
-        if child is None:
-            continue
-        if child.name in taken:
-            raise SchemaError(
-                f"the rows have two columns for {child.name!r}: {names[taken[child.name]]!r} and {name!r}",
-                column=join_name((*path, child.name)),
-            )
-        taken[child.name] = number
-    return taken
-
-
-#: What helps if rows have columns that the table lacks.
-ADD_COLUMNS = 'leave them out, or use ⟪schema_mode="merge"⟫ to add columns to the table'
-
-
-def match_fields(want: Struct, names: Sequence[str], path: tuple[str, ...]) -> list[int | None]:
-    """Return, for each wanted field, the number of the given field that it comes from; None if there is none.
-
-    Names match exactly, or else without regard to case.
-
-    Parameters
-    ----------
-    want
-        The fields of the table.
-    names
-        The names of the given fields.
-    path
-        The names that lead to the struct, for messages.
-
-    Raises
-    ------
-    SchemaError
-        If a given field is not wanted, its name is ambiguous, two are for the same, or one that must not be null is
-        missing.
-
-    Examples
-    --------
-    >>> from deltaberg.schema.types import Primitive
-    >>> long = Primitive("long")
-    >>> match_fields(Struct((Field("x", long), Field("y", long), Field("z", long))), ["Y", "x"], ())
-    [1, 0, None]
-    """
-    taken = places_of_fields(want, names, path)
-    known = frozenset(taken.values())
-    extra = [join_name((*path, given)) for number, given in enumerate(names) if number not in known]
-    if extra:
-        raise SchemaError(
-            f"the rows have columns that the table does not have: {', '.join(extra)}",
-            hint=ADD_COLUMNS,
-            column=extra[0],
-        )
-    for child in want:
-        if child.name not in taken and not child.nullable:
-            raise SchemaError("the rows lack a column that must not be null", column=join_name((*path, child.name)))
-    return [taken.get(child.name) for child in want]

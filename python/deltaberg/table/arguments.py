@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.time.instants import parse_timestamp
 from deltaberg.hints import Hint, at_fault, shown_value
+from deltaberg.lists import is_list, listed
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.storage.location import LocationMap
 from deltaberg.storage.options.options import StoreOptions
@@ -31,6 +32,7 @@ __all__ = [
     "checked_map",
     "checked_memory",
     "checked_number",
+    "checked_numbers",
     "checked_options",
     "checked_progress",
     "checked_properties",
@@ -263,10 +265,17 @@ def checked_text(name: str, value: Any, hint: str) -> str:
 
 
 def checked_texts(name: str, value: Any, what: str, hint: str) -> list[str]:
-    """Refuse what is not a collection of texts, and return a list of them; ``what`` tells what they are."""
-    if isinstance(value, (str, bytes, Mapping)) or not has_attributes(value, "__iter__"):
+    """Refuse what is not text or several, and return a list of them; ``what`` tells what they are."""
+    if isinstance(value, Mapping) or not (isinstance(value, str) or is_list(value)):
         raise InvalidArgumentError(at_fault(name, f"must be {what}, not {shown_value(value)}"), hint=hint)
-    return [checked_text(f"each of ⟪{name}⟫", one, hint) for one in value]
+    return [checked_text(f"each of ⟪{name}⟫", one, hint) for one in listed(value)]
+
+
+def checked_numbers(name: str, value: Any, hint: str) -> tuple[int, ...]:
+    """Refuse what is neither a number of at least zero nor several, and return them as integers of Python."""
+    if isinstance(value, Mapping) or not (is_list(value) or integer_of(value) is not None):
+        raise InvalidArgumentError(at_fault(name, f"must be a list of numbers, not {shown_value(value)}"), hint=hint)
+    return tuple(checked_number(f"each of ⟪{name}⟫", one, 0, hint) for one in listed(value))
 
 
 def checked_note(name: str, value: Any, hint: str) -> str | None:

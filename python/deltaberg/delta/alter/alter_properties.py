@@ -6,7 +6,7 @@ Delta protocol, "Table Features", "Column Mapping", "Row Tracking" and "Clustere
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
@@ -27,7 +27,7 @@ from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, kept_versions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError, in_context
 from deltaberg.pruning.stats import stats_key
-from deltaberg.schema.columns import ColumnName, join_name, listed_names
+from deltaberg.schema.columns import ColumnName, ColumnNames, join_name, listed_names
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_note, checked_text
 from deltaberg.table.sort.curves import check_ordered
@@ -194,7 +194,7 @@ class PropertyAlteration(RuleAlteration):
 
     @one_step("ALTER TABLE PARTITION BY")
     def partition_by(  # noqa: PYI019 - the decorator binds it
-        self: _Alteration, *names: ColumnName | Sequence[ColumnName]
+        self: _Alteration, *names: ColumnName | ColumnNames
     ) -> None:
         """Partition the table by other columns; without names, by none. All files are written anew.
 
@@ -237,7 +237,7 @@ class PropertyAlteration(RuleAlteration):
 
     @one_step("CLUSTER BY")
     def cluster_by(  # noqa: PYI019 - the decorator binds it
-        self: _Alteration, *names: ColumnName | Sequence[ColumnName]
+        self: _Alteration, *names: ColumnName | ColumnNames
     ) -> None:
         """Let engines cluster the rows by other columns; without names, by none.
 

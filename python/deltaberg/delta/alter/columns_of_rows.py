@@ -20,7 +20,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import SchemaError
 from deltaberg.hints import verbatim
-from deltaberg.schema.columns import ColumnName, find_column
+from deltaberg.schema.columns import ColumnNames, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Struct
 from deltaberg.schema.void_columns import warn_of_void
@@ -57,9 +57,7 @@ def _widened(table: Snapshot, text: str, rows: Struct) -> str:
     return document.to_json()
 
 
-def replace_schema(
-    transaction: Transaction, rows_schema: pa.Schema, partition_by: ColumnName | Sequence[ColumnName] | None
-) -> None:
+def replace_schema(transaction: Transaction, rows_schema: pa.Schema, partition_by: ColumnNames | None) -> None:
     """Replace the columns of the table by those of rows."""
     table = transaction.snapshot
     numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from deltaberg.delta.features import READ_ELSEWHERE
@@ -15,7 +15,7 @@ from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS, OF_ONE_TABLE
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, SchemaError
-from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
+from deltaberg.schema.columns import ColumnNames, column_names, find_column, join_name
 from deltaberg.schema.from_arrow import as_comment
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct, field_paths
 
@@ -222,7 +222,7 @@ def _check_type(kind: DataType, path: _Path, instead: str | None) -> None:
         raise SchemaError(f"Delta tables have no type {kind}", column=join_name(path))
 
 
-def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) -> list[str]:
+def partition_names(schema: Struct, names: ColumnNames) -> list[str]:
     """Return the names of partition columns as the schema spells them. A text is one name.
 
     Raises

@@ -28,7 +28,7 @@ from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import as_array
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnName, ColumnNames
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Field
 from deltaberg.table.change.conditions import row_condition
@@ -44,7 +44,7 @@ __all__ = ["append_rows", "check_partitioning", "overwrite_rows", "write_paramet
 _NAMED_PARTITIONS = 200
 
 
-_Names = ColumnName | Sequence[ColumnName] | None
+_Names = ColumnNames | None
 
 
 def append_rows(transaction: Transaction, operation: Operation, rows: Rows, options: RowOptions) -> None:

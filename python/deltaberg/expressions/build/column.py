@@ -15,12 +15,13 @@ from deltaberg.expressions.tree.scalars import python_value
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, ColumnPath, ColumnValue, Literal, Value
 from deltaberg.expressions.tree.types import INTEGER
 from deltaberg.hints import shown_value
+from deltaberg.lists import is_list
 from deltaberg.schema.columns import ColumnName, split_name
 from deltaberg.schema.types import Primitive
 from deltaberg.signatures import public
 from deltaberg.whole_numbers import bits_of_endless
 
-__all__ = ["Column", "all_of", "any_of", "col", "comparison", "is_list"]
+__all__ = ["Column", "all_of", "any_of", "col", "comparison"]
 
 #: The numbers of the type integer are less.
 _FEW = 1 << 31
@@ -174,18 +175,6 @@ def _is_beyond(number: int | PyDecimal) -> bool:
     if isinstance(number, int):
         return not -_GREATEST < number < _GREATEST
     return number.is_finite() and bool(number) and not -38 <= number.adjusted() < 38
-
-
-def is_list(value: object) -> bool:
-    """Return whether a value stands for several: text, bytes and scalars are one."""
-    if isinstance(value, (str, bytes, bytearray, memoryview)) or not isinstance(value, Iterable):
-        return False
-    try:
-        iter(value)
-    except TypeError:
-        # As numpy's arrays of no dimensions do, and Columns of Spark.
-        return False
-    return True
 
 
 @public

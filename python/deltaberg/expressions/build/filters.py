@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from deltaberg.choices import Operator
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.build.column import Column, all_of, any_of, col, comparison, is_list
+from deltaberg.expressions.build.column import Column, all_of, any_of, col, comparison
 from deltaberg.expressions.build.literals import literal_of
 from deltaberg.expressions.tree.tree import TRUE, ColumnValue, Value
 from deltaberg.hints import shown_value
+from deltaberg.lists import is_list
 
 if TYPE_CHECKING:
     from deltaberg.expressions.build.pyiceberg import PyIcebergExpression
+    from deltaberg.schema.columns import ColumnName
 
-__all__ = ["Condition", "Filter", "as_filter", "as_value", "from_tuples"]
-
-_OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in")
+__all__ = ["Condition", "Filter", "FilterTuple", "as_filter", "as_value", "from_tuples"]
 
 
 def from_tuples(filters: Sequence[Any]) -> Value:
@@ -41,9 +42,10 @@ def _of_tuple(item: Any) -> Value:
     if not isinstance(item, tuple) or len(item) != 3:
         raise ExpressionError(f"{shown_value(item)} is not a filter", hint="pass (column, operator, value)")
     name, given, value = item
-    operator = str(given).lower()
-    if operator not in _OPERATORS:
-        raise ExpressionError(f"{shown_value(given)} is not an operator", hint=f"use one of {', '.join(_OPERATORS)}")
+    operators: tuple[str, ...] = get_args(Operator)
+    if not isinstance(given, str) or given not in operators:
+        raise ExpressionError(f"{shown_value(given)} is not an operator", hint=f"use one of {', '.join(operators)}")
+    operator = given.lower()
     column, plain = col(name), {"==": "=", "!=": "=", "not in": "in"}.get(operator, operator)
     if plain == "in":
         if not is_list(value):
@@ -56,9 +58,11 @@ def _of_tuple(item: Any) -> Value:
 
 #: How callers write a condition of a merge, in which columns have the names of their sides.
 Condition: TypeAlias = "str | Value | Column"
+#: How callers write a comparison: a column, an operator and a value, or several values.
+FilterTuple: TypeAlias = "tuple[ColumnName, Operator, Any]"
 #: How callers write a condition: as SQL text, as an expression of `col`, as tuples like those of pyarrow, or as an
 #: expression of pyiceberg.
-Filter: TypeAlias = "str | Value | Column | Sequence[Any] | PyIcebergExpression"
+Filter: TypeAlias = "str | Value | Column | Sequence[FilterTuple] | Sequence[list[FilterTuple]] | PyIcebergExpression"
 
 
 def as_filter(condition: Filter | None) -> Value:

@@ -43,8 +43,9 @@ from deltaberg.expressions.tree.types import (
     is_same,
 )
 from deltaberg.schema.arrow import arrow_type, count_up
-from deltaberg.schema.columns import join_name, match_fields
+from deltaberg.schema.columns import join_name
 from deltaberg.schema.convert import floor_divide, struct_of
+from deltaberg.schema.rows.matched_fields import match_fields
 from deltaberg.schema.types import DataType, List, Map, Primitive, Struct
 
 __all__ = ["cast_node", "forgiving_cast"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from deltaberg.choices import Codec, PageVersion
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
-from deltaberg.expressions.build.column import is_list
 from deltaberg.files.write.dictionaries import columns_without_dictionary, holds_negative_zero
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.files.write.written_footers import FooterFacts, footer_facts, parquet_leaves
 from deltaberg.hints import shown_value
+from deltaberg.lists import listed
 from deltaberg.schema.file_schema import StoredType, file_schema, is_stored, to_file
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public
@@ -80,7 +80,7 @@ class ParquetOptions:
 
     compression: Codec | Mapping[str, Codec] = "snappy"
     compression_level: int | None = None
-    dictionary: bool | Sequence[str] | None = None
+    dictionary: bool | str | Iterable[str] | None = None
     row_group_size: int = 64 << 20
     row_group_rows: int | None = None
     data_page_size: int | None = None
@@ -98,7 +98,7 @@ class ParquetOptions:
                 raise InvalidArgumentError(
                     f"{shown_value(codec)} is not a codec", hint=f"known are {', '.join(CODECS)}"
                 )
-        _check_dictionary(self.dictionary)
+        object.__setattr__(self, "dictionary", _checked_dictionary(self.dictionary))
         version: object = self.page_version
         if not isinstance(version, str) or version not in get_args(PageVersion):
             raise InvalidArgumentError(f"page_version is {shown_value(version)}", hint="pass 1.0 or 2.0 as text")
@@ -170,18 +170,16 @@ def _by_path(name: str, given: object, hint: str) -> Mapping[str, Any]:
     return given
 
 
-def _check_dictionary(dictionary: Any) -> None:
+def _checked_dictionary(dictionary: Any) -> bool | list[str] | None:
     """Refuse what is neither None, nor a flag, nor the paths of columns."""
     if dictionary is None or isinstance(dictionary, bool):
-        return
-    if (
-        isinstance(dictionary, Mapping)
-        or not is_list(dictionary)
-        or not all(isinstance(path, str) for path in dictionary)
-    ):
+        return dictionary
+    paths = listed(dictionary)
+    if isinstance(dictionary, Mapping) or not all(isinstance(path, str) for path in paths):
         raise InvalidArgumentError(
             f"dictionary is {shown_value(dictionary)}", hint="pass True, False or a list of paths of columns"
         )
+    return paths
 
 
 def _is_count(value: Any) -> bool:

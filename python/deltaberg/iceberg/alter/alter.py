@@ -29,7 +29,15 @@ from deltaberg.iceberg.updates.updates import (
     SetProperties,
     UpgradeFormatVersion,
 )
-from deltaberg.schema.columns import ColumnName, dotted_path, find_column, join_name, listed_names, split_name
+from deltaberg.schema.columns import (
+    ColumnName,
+    ColumnNames,
+    dotted_path,
+    find_column,
+    join_name,
+    listed_names,
+    split_name,
+)
 from deltaberg.schema.types import Field, Struct
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, checked_type
@@ -217,7 +225,7 @@ class Alteration(ReferenceChanges):
         )
 
     @one_step("identify by")
-    def identify_by(self, *names: ColumnName | Sequence[ColumnName]) -> None:
+    def identify_by(self, *names: ColumnName | ColumnNames) -> None:
         """Set the columns that identify a row (``identifier-field-ids``); without names there are none.
 
         Raises
@@ -276,7 +284,7 @@ class Alteration(ReferenceChanges):
             self._transaction.change_metadata(RemoveProperties(names))
 
     @one_step("partition by")
-    def partition_by(self, *names: ColumnName | Sequence[ColumnName]) -> None:
+    def partition_by(self, *names: ColumnName | ColumnNames) -> None:
         """Partition the files that are written from now on by other columns, or transforms of columns.
 
         Files that are there stay as they are. Without names, new files are not partitioned.
@@ -299,7 +307,7 @@ class Alteration(ReferenceChanges):
         self._transaction.change_metadata(AddSpec(spec), SetDefaultSpec())
 
     @one_step("sort by")
-    def sort_by(self, *names: ColumnName | Sequence[ColumnName]) -> None:
+    def sort_by(self, *names: ColumnName | ColumnNames) -> None:
         """Record the order of rows that engines keep when they write: columns or transforms, such as ``id desc``."""
         fields = tuple(sort_field(self._altered.struct, name) for name in listed_names(names))
         number = max(self._transaction.metadata.sort_orders, default=0) + 1 if fields else 0

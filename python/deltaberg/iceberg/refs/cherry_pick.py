@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
@@ -10,6 +11,7 @@ from deltaberg.errors import CommitConflictError, InvalidArgumentError
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, WHOLE_ENTRIES
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.refs.references import set_branch
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
@@ -20,8 +22,9 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import with_columns
 from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
 
-__all__ = ["about_pick", "cherry_pick", "pick_snapshot", "staged_snapshot"]
+__all__ = ["Picks", "cherry_pick", "pick_snapshot", "publish_snapshot", "staged_snapshot"]
 
 #: What an entry inherits from the manifest list that it is committed with.
 _INHERITED = ("snapshot_id", "sequence_number", "file_sequence_number", "first_row_id")
@@ -46,10 +49,9 @@ def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
     return staged[0]
 
 
-def pick_snapshot(
-    begin: Callable[[], Transaction], newest: Callable[[], TableMetadata], picked: Snapshot
-) -> CommitResult:
-    """Commit a snapshot, or what it changed, as a part of a branch.
+@dataclass(frozen=True)
+class Picks:
+    """How snapshots of a table are picked.
 
     Parameters
     ----------
@@ -57,22 +59,51 @@ def pick_snapshot(
         What begins the transaction, on the newest state that is known.
     newest
         What looks for a newer state, and returns its metadata.
+    metadata
+        That of the state that is open.
+    options
+        How the commit is made.
+    """
+
+    begin: Callable[[CommitOptions], Transaction]
+    newest: Callable[[], TableMetadata]
+    metadata: TableMetadata
+    options: CommitOptions
+
+
+def publish_snapshot(picks: Picks, wap_id: str) -> CommitResult:
+    """Commit a snapshot that was staged under an id, as `pick_snapshot` does: to ``main``, if no branch is named.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such snapshot, or more than one.
+    CommitConflictError
+        As for `cherry_pick`.
+    """
+    options = replace(picks.options, branch=picks.options.branch or MAIN)
+    return pick_snapshot(replace(picks, options=options), staged_snapshot(picks.metadata, wap_id))
+
+
+def pick_snapshot(picks: Picks, picked: Snapshot) -> CommitResult:
+    """Commit a snapshot, or what it changed, as a part of a branch.
 
     Raises
     ------
     CommitConflictError
         As for `cherry_pick`.
     """
-    transaction = begin()
+    options = replace(picks.options, properties={**(picks.options.properties or {}), **_about(picked)})
+    transaction = picks.begin(options)
     try:
         return _commit(transaction, picked)
     except CommitConflictError:
         branch = transaction.branch
         was_next = _follows(picked, transaction.planned_metadata, branch)
-        if not was_next or _follows(picked, newest(), branch):
+        if not was_next or _follows(picked, picks.newest(), branch):
             raise
     # The branch has moved meanwhile, so that the snapshot is no longer the next one.
-    return _commit(begin(), picked)
+    return _commit(picks.begin(options), picked)
 
 
 def _commit(transaction: Transaction, picked: Snapshot) -> CommitResult:
@@ -81,7 +112,7 @@ def _commit(transaction: Transaction, picked: Snapshot) -> CommitResult:
         return transaction.commit()
 
 
-def about_pick(picked: Snapshot) -> dict[str, str]:
+def _about(picked: Snapshot) -> dict[str, str]:
     """Return what the summary of a new snapshot says about the one that it was picked from."""
     wap_id = picked.summary.get(WAP_ID)
     return {SOURCE: str(picked.snapshot_id), **({PUBLISHED: wap_id} if wap_id else {})}

@@ -11,7 +11,7 @@ of rows, so that a scan of it reads files like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.task import constant_column
-from deltaberg.hints import Hint, verbatim
+from deltaberg.hints import Hint
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numbers_in_runs
@@ -60,7 +60,7 @@ class Changelog:
     identifiers: tuple[str, ...] = ()
 
 
-def refuse_options(net: bool, updates: bool | None, identifiers: Sequence[str] | None) -> None:
+def refuse_options(net: bool, updates: bool | None, identifiers: str | Iterable[str] | None) -> None:
     """Refuse what is asked of a changelog, where rows that were carried over are to be kept."""
     if net or updates or identifiers is not None:
         raise InvalidArgumentError(
@@ -70,7 +70,7 @@ def refuse_options(net: bool, updates: bool | None, identifiers: Sequence[str] |
 
 
 def chosen_changelog(
-    schema: Struct, ids: Sequence[int], net: bool, updates: bool | None, identifiers: Sequence[str] | None
+    schema: Struct, ids: Sequence[int], net: bool, updates: bool | None, identifiers: str | Iterable[str] | None
 ) -> Changelog:
     """Return the changelog that arguments ask for.
 
@@ -96,14 +96,11 @@ def chosen_changelog(
     if net:
         asked = "⟪compute_updates⟫" if updates else "⟪identifier_columns⟫, which ask for the images of updates"
         raise InvalidArgumentError(Hint(f"⟪net_changes⟫ cannot be combined with {asked}"), hint="leave one of them out")
-    if isinstance(identifiers, str):
-        raise InvalidArgumentError(
-            Hint("⟪identifier_columns⟫ is a list of names"), hint=verbatim(f"pass [{identifiers!r}]")
-        )
-    if identifiers is not None:
-        checked_texts("identifier_columns", identifiers, "names of columns", "pass a list of names")
     known = {child.id: child.name for child in schema}
-    named = [known.get(number, "") for number in ids] if identifiers is None else list(identifiers)
+    if identifiers is None:
+        named = [known.get(number, "") for number in ids]
+    else:
+        named = checked_texts("identifier_columns", identifiers, "names of columns", "pass a list of names")
     if not named or "" in named:
         raise InvalidArgumentError("the table has no identifier fields", hint="pass ⟪identifier_columns⟫")
     return Changelog(identifiers=tuple(find_path(schema, (name,))[-1].name for name in named))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from deltaberg.files.read.task import FileTask
 from deltaberg.files.write.statistics import StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
 from deltaberg.files.write.written_footers import FooterFacts
-from deltaberg.hints import at_fault, shown_value
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.alter.columns import extend_name_mapping
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
@@ -37,6 +37,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.updates.new_columns import given_columns, iceberg_columns, own_types
 from deltaberg.iceberg.write.file_columns import columns_without_nulls, named_by_ids
+from deltaberg.lists import listed
 from deltaberg.schema.arrow import arrow_type, with_columns
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.name_mapping import NameMapping, field_id, has_field_ids
@@ -71,7 +72,7 @@ class FoundFile(NamedTuple):
     format: str
 
 
-def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_duplicates: bool = True) -> None:
+def add_existing_files(transaction: Transaction, paths: Any, *, check_duplicates: bool = True) -> None:
     """Add Parquet, ORC and Avro files to a table, which become its data files where they are.
 
     Parameters
@@ -93,18 +94,13 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
     CorruptDataFileError
         A file cannot be decoded.
     """
-    if not isinstance(paths, (str, list, tuple)):
-        raise InvalidArgumentError(
-            at_fault("file_paths", f"is of the type {type(paths).__name__}"),
-            hint="pass a list of files and directories",
-        )
     with transaction.operation("add files") as operation:
         if transaction.is_done:
             return
-        listed = (paths,) if isinstance(paths, str) else paths
-        files = [one for path in listed for one in _files_at(transaction.store, path)]
+        places = listed(paths)
+        files = [one for path in places for one in _files_at(transaction.store, path)]
         if not files:
-            shown = ", ".join(map(str, listed))
+            shown = ", ".join(map(str, places))
             raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in files])

@@ -19,10 +19,11 @@ import pyarrow.types as pt
 from deltaberg.errors import ConstraintViolationError, CorruptDataFileError, SchemaError
 from deltaberg.hints import verbatim
 from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, copied
-from deltaberg.schema.columns import join_name, match_fields
+from deltaberg.schema.columns import join_name
 from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
 from deltaberg.schema.rows.exact import accepts, exact_leaf, plain, plain_text
 from deltaberg.schema.rows.map_keys import check_keys
+from deltaberg.schema.rows.matched_fields import match_fields
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.schema.variants.shredding import VariantLayout, unshred
 

@@ -26,6 +26,7 @@ from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.text_types import TEXT_TYPE
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.lists import listed
 from deltaberg.signatures import public
 from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
@@ -278,7 +279,7 @@ def _identity(generator: object, name: str, kind: DataType, *, may_insert: bool)
 
 def _names(given: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
     """Return names that are given one by one, or as one list."""
-    names = given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+    names = listed(given[0]) if len(given) == 1 else given
     for name in names:
         _check(name, str, "the name of a column")
     return tuple(cast("Sequence[str]", names))

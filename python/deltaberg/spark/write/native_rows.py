@@ -23,9 +23,9 @@ from deltaberg.files.write.write_parquet import ParquetOptions, leaf_columns, ma
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
 from deltaberg.files.write.written_footers import FooterFacts, parquet_leaves
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.columns import match_fields
 from deltaberg.schema.file_schema import file_schema
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.rows.matched_fields import match_fields
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import physical_columns, spark_type

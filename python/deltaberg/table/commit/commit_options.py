@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from deltaberg.choices import Isolation
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint, at_fault, shown_value
+from deltaberg.lists import is_list
 from deltaberg.table.arguments import (
     checked_flag,
     checked_note,
@@ -68,6 +69,11 @@ class CommitOptions:
         for name, hint in (("branch", "write to the branch that is open"), ("isolation", "have the table decide")):
             if getattr(self, name) is not None:
                 checked_text(name, getattr(self, name), f"leave it out to {hint}")
+        levels: tuple[str, ...] = get_args(Isolation)
+        if self.isolation is not None and self.isolation not in levels:
+            raise InvalidArgumentError(
+                f"there is no isolation level {shown_value(self.isolation)}", hint=f"known are {', '.join(levels)}"
+            )
         if self.txn is not None:
             self._take_progress(self.txn)
         if self.commit_properties is not None:

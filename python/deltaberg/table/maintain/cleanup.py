@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint
+from deltaberg.lists import listed
 from deltaberg.storage.location import parse_location
 from deltaberg.table.arguments import check_flags
 from deltaberg.table.maintain.verifying.findings import first_paths
@@ -150,11 +150,7 @@ class DropRequest:
 
     def __post_init__(self) -> None:
         check_flags(self, "purge", "dry_run")
-        locations = self.locations
-        if locations is None:
-            locations = ()
-        elif not is_list(locations):
-            locations = (locations,)
+        locations = () if self.locations is None else listed(self.locations)
         object.__setattr__(self, "locations", tuple(map(parse_location, locations)))
         for name, said in (("locations", bool(self.locations)), ("on_spark", self.on_spark is not None)):
             if said and not self.purge:

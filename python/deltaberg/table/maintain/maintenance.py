@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.hints import shown_value
+from deltaberg.hints import Hint
 from deltaberg.signatures import public
-from deltaberg.table.arguments import checked_choice, checked_hours, checked_number
+from deltaberg.table.arguments import checked_choice, checked_hours, checked_number, checked_texts
 from deltaberg.table.maintain.cleanup import CleanupProgress
 from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.packing import Packing
@@ -60,7 +60,7 @@ class MaintenancePolicy:
         There is no such step, or a number is out of its range.
     """
 
-    steps: Sequence[MaintenanceStep] | None = None
+    steps: MaintenanceStep | Iterable[MaintenanceStep] | None = None
     min_files: int = 5
     max_deleted: float = 0.05
     target_file_size: int | None = None
@@ -68,12 +68,10 @@ class MaintenancePolicy:
     max_commits: int = 10
 
     def __post_init__(self) -> None:
-        steps: Any = self.steps
-        if steps is not None:
-            if isinstance(steps, str) or not isinstance(steps, Sequence) or not steps:
-                raise InvalidArgumentError(
-                    f"steps must be names of steps, not {shown_value(steps)}", hint="leave it out for all"
-                )
+        if self.steps is not None:
+            steps = checked_texts("steps", self.steps, "names of steps", "leave it out for all")
+            if not steps:
+                raise InvalidArgumentError(Hint("⟪steps⟫ names no step"), hint="leave it out for all")
             for step in steps:
                 checked_choice("a step", step, get_args(MaintenanceStep), "leave steps out for all")
             object.__setattr__(self, "steps", tuple(steps))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.hints import Hint
-from deltaberg.schema.columns import ColumnName, column_names, find_column
+from deltaberg.schema.columns import ColumnName, ColumnNames, column_names, find_column
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.sort.curves import Curve, RangeSample, check_ordered
 from deltaberg.table.sort.external_sort import RowKey, divided_rows, row_keys, sort_batches
@@ -78,9 +78,9 @@ class RowOrder:
     @classmethod
     def of(
         cls,
-        sort_by: ColumnName | Sequence[ColumnName] | None = None,
-        z_order_by: ColumnName | Sequence[ColumnName] | None = None,
-        hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
+        sort_by: ColumnNames | None = None,
+        z_order_by: ColumnNames | None = None,
+        hilbert_by: ColumnNames | None = None,
     ) -> RowOrder | None:
         """Return the order that one of the arguments of a verb asks for; None if there is none.
 

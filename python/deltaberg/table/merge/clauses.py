@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
@@ -106,7 +106,7 @@ class MergeBuilder(Generic[_Result]):
 
     @takes(ClauseWords)
     def when_matched_update_all(
-        self, condition: Condition | None = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
+        self, condition: Condition | None = None, *, except_cols: str | Iterable[str] = (), **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Set all columns of rows that match to those of the source with the same names.
 
@@ -147,7 +147,7 @@ class MergeBuilder(Generic[_Result]):
 
     @takes(ClauseWords)
     def when_not_matched_insert_all(
-        self, condition: Condition | None = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
+        self, condition: Condition | None = None, *, except_cols: str | Iterable[str] = (), **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Insert each row of the source that matches none of the table, column by column.
 
@@ -201,7 +201,7 @@ class MergeBuilder(Generic[_Result]):
         action: str,
         condition: Condition | None,
         values: _Values | None = None,
-        excluded: str | Sequence[str] = (),
+        excluded: str | Iterable[str] = (),
     ) -> MergeBuilder[_Result]:
         if any(clause.when == when and clause.condition is None for clause in self._clauses):
             raise InvalidArgumentError(
@@ -209,7 +209,8 @@ class MergeBuilder(Generic[_Result]):
                 hint="only the last clause of a kind can do without a condition",
             )
         names = tuple(
-            checked_text("a name in except_cols", name, "pass names of columns") for name in column_names(excluded)
+            checked_text("a name in except_cols", name, "pass names of columns")
+            for name in column_names(excluded, ordered=False)
         )
         self._clauses.append(MergeClause(when, action, condition, values, names))
         return self

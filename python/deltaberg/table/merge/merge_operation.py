@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -16,7 +16,7 @@ from deltaberg.expressions.bind.bind import BoundValue, Relation
 from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.derive.derive import value_filter
 from deltaberg.expressions.tree.tree import TRUE, Call, ColumnValue, Value
-from deltaberg.schema.columns import ColumnName, field_finder, find_column, join_name, split_name
+from deltaberg.schema.columns import ColumnName, field_finder, find_column, split_name
 from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.schema.types import Struct
 from deltaberg.table.arguments import checked_choice
@@ -128,7 +128,7 @@ def merge_into(
 def upsert_into(
     target: RowTarget,
     data: Any,
-    keys: ColumnName | Sequence[ColumnName],
+    keys: Sequence[ColumnName],
     options: MergeOptions,
     *,
     when_matched: str = "update",
@@ -162,7 +162,6 @@ def upsert_into(
     ConstraintViolationError
         A key of a new row is null, or is that of another new row; or a new row violates a rule of the table.
     """
-    names = [keys] if isinstance(keys, (str, tuple)) else list(keys)
     begun = time.monotonic()
     source = _source(data, options, own)
     if options.evolves:
@@ -174,7 +173,7 @@ def upsert_into(
     # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
     source.conform(schema, target.empty_as_null)
     row_columns = source.columns
-    key_paths = [_key_path(row_columns, name) for name in names]
+    key_paths = [tuple(field.name for field in find_column(row_columns, name)) for name in keys]
     equal: list[Value] = [
         Call("=", (ColumnValue((options.target_alias, *path)), ColumnValue((options.source_alias, *path))))
         for path in key_paths
@@ -245,7 +244,7 @@ def check_merge(columns: Struct, data: Any, on: Any, options: MergeOptions) -> N
         check(Struct((*columns, *(child for child in source_columns if find(child.name) is None))))
 
 
-def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
+def check_upsert(keys: Sequence[ColumnName], when_matched: str, when_not_matched: str) -> None:
     """Refuse an upsert without keys, without anything to do, or with a choice that is not known.
 
     Raises
@@ -255,25 +254,10 @@ def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
     """
     checked_choice("when_matched", when_matched, get_args(WhenMatched), "leave it out to update")
     checked_choice("when_not_matched", when_not_matched, get_args(WhenNotMatched), "leave it out to insert")
-    # Arrays of numpy are neither true nor false.
-    if not isinstance(keys, Collection) or len(keys) == 0:
+    if not keys:
         raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
     if (when_matched, when_not_matched) == ("ignore", "ignore"):
         raise InvalidArgumentError("all rows are ignored", hint="leave out ⟪when_matched⟫ or ⟪when_not_matched⟫")
-
-
-def _key_path(row_columns: Struct, name: ColumnName) -> tuple[str, ...]:
-    """Return the path to a key as the rows spell it."""
-    try:
-        return tuple(field.name for field in find_column(row_columns, name))
-    except ColumnNotFoundError:
-        if isinstance(name, tuple) and len(name) > 1 and set(name) <= set(row_columns.names):
-            raise InvalidArgumentError(
-                "a tuple is the name of one field of structs, and there is none of this name",
-                hint="pass a list of the names of columns",
-                column=join_name(name),
-            ) from None
-        raise
 
 
 def _source(data: Any, options: MergeOptions, own: OwnTypes | None) -> MergeSource:

@@ -10,6 +10,7 @@ from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.tree.tree import ColumnValue
 from deltaberg.hints import Hint
+from deltaberg.lists import is_list, listed
 from deltaberg.table.arguments import checked_memory, checked_text, fields_given
 from deltaberg.table.rows.row_options import RowOptions
 
@@ -75,8 +76,8 @@ class MergeOptions:
                 "a merge needs a condition",
                 hint=f"say which rows match, such as {self.target_alias}.id = {self.source_alias}.id",
             )
-        if isinstance(on, (list, tuple)):
-            named = on[0] if on and isinstance(on[0], str) else "id"
+        if is_list(on):
+            named = next((one for one in listed(on) if isinstance(one, str)), "id")
             raise InvalidArgumentError(f"a {type(on).__name__} is no condition of a merge", hint=self._match(named))
         as_value(on)
 

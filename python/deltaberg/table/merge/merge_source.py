@@ -14,9 +14,10 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.tree.tree import TRUE, Value
 from deltaberg.schema.arrow import arrow_schema
-from deltaberg.schema.columns import fields_given, find_column, join_name, places_of_fields
+from deltaberg.schema.columns import fields_given, find_column, join_name
 from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
+from deltaberg.schema.rows.matched_fields import places_of_fields
 from deltaberg.schema.rows.text_lengths import fit_texts
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location

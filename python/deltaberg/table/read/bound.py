@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError, in_context
-from deltaberg.expressions.build.column import is_list
+from deltaberg.errors import in_context
 from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.derive.derive import bind
@@ -20,8 +19,7 @@ from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import DELETED
 from deltaberg.files.read.reader import ReadCounters, ReadSpec
 from deltaberg.files.read.task import constant_column, tasks_of
-from deltaberg.hints import at_fault, shown_value
-from deltaberg.schema.columns import ColumnName, select_columns
+from deltaberg.schema.columns import ColumnName, ColumnNames, column_names, select_columns
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.arguments import checked_limit
 from deltaberg.table.read.execute import read_in_order
@@ -86,7 +84,7 @@ class BoundScan:
         source: ScanSource,
         *,
         filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         limit: int | None = None,
         options: ScanOptions | None = None,
     ) -> BoundScan:
@@ -97,16 +95,11 @@ class BoundScan:
         InvalidArgumentError, ColumnNotFoundError, SchemaError
             The filter, the columns or the limit are not valid, or do not fit the source.
         """
-        if columns is not None and not is_list(columns):
-            raise InvalidArgumentError(
-                at_fault("columns", f"must be a list of names, not {shown_value(columns)}"),
-                hint="pass [name] for one column",
-            )
         kept, chosen = checked_limit(limit), options or ScanOptions()
         available = Struct((*source.schema, *source.hidden))
         with in_context(table=source.table):
             condition = bind(as_filter(filter), available, chosen.timezone)
-            wanted = None if columns is None else tuple(columns)
+            wanted = None if columns is None else column_names(columns)
             # pyiceberg asks for all columns so; a column of this name goes before.
             is_all = wanted is None or (available.get("*") is None and [str(one) for one in wanted] == ["*"])
             output = source.schema if wanted is None or is_all else select_columns(available, wanted)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.hints import Hint, at_fault, shown_value
-from deltaberg.schema.columns import ADD_COLUMNS
 from deltaberg.schema.rows.conform import ConformOptions
+from deltaberg.schema.rows.matched_fields import ADD_COLUMNS
 from deltaberg.schema.types import Field
 from deltaberg.table.arguments import check_flags, checked_number, fields_given, zone_of
 from deltaberg.table.rows.ansi_cast import ansi_cast

@@ -273,7 +273,7 @@ class Operations(ABC, Generic[_Engine_co]):
     def upsert(
         self,
         data: Any,
-        keys: ColumnName | Sequence[ColumnName] | None,
+        keys: Sequence[ColumnName] | None,
         options: MergeOptions,
         *,
         when_matched: str,

@@ -6,7 +6,7 @@ Words of other libraries stand behind the verbs that take them; `deltaberg.words
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from deltaberg.table.read.scan_options import ReadZone, ScanExecution
@@ -14,12 +14,18 @@ from deltaberg.table.read.scan_options import ReadZone, ScanExecution
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.expressions.build.filters import Condition, Filter
-    from deltaberg.schema.columns import ColumnName
+    from deltaberg.files.write.write_parquet import ParquetOptions
+    from deltaberg.schema.columns import ColumnName, ColumnNames
     from deltaberg.storage.location import LocationMap
     from deltaberg.storage.options.options import StoreOptions
     from deltaberg.table.arguments import Instant
     from deltaberg.table.commit.commit import CommitPolicy
     from deltaberg.table.rows.progress import Progress
+    from deltaberg.table.verbs.deltalake_objects import (
+        CommitProperties,
+        PostCommitHookProperties,
+        WriterProperties,
+    )
 
 __all__ = [
     "AppendArguments",
@@ -100,7 +106,7 @@ class ScanArguments(ScanExecution, total=False):
     """The arguments of scans, and of scans of changes."""
 
     row_filter: Filter | None
-    selected_fields: Sequence[ColumnName] | None
+    selected_fields: ColumnNames | None
 
 
 class FileArguments(TypedDict, total=False):
@@ -108,7 +114,7 @@ class FileArguments(TypedDict, total=False):
 
     target_file_size: int | None
     compression: Compression | None
-    writer_properties: Any
+    writer_properties: ParquetOptions | WriterProperties | None
 
 
 class ZoneArguments(TypedDict, total=False):
@@ -150,8 +156,8 @@ class CommitArguments(NotedArguments, total=False):
     branch: str | None
     isolation: Isolation | None
     progress: Progress | bool | None
-    commit_properties: Any
-    post_commithook_properties: Any
+    commit_properties: Mapping[str, Any] | CommitProperties | None
+    post_commithook_properties: PostCommitHookProperties | None
 
 
 class SingleCommitArguments(CommitArguments, total=False):
@@ -183,9 +189,9 @@ class NewTableArguments(StoreArguments, SingleCommitArguments, total=False):
 class CreateArguments(NewTableArguments, total=False):
     """How tables are made, with their layout."""
 
-    partition_by: ColumnName | Sequence[ColumnName] | None
-    sort_by: ColumnName | Sequence[ColumnName] | None
-    cluster_by: ColumnName | Sequence[ColumnName] | None
+    partition_by: ColumnNames | None
+    sort_by: ColumnNames | None
+    cluster_by: ColumnNames | None
 
 
 class StrategyArguments(TypedDict, total=False):
@@ -246,7 +252,7 @@ class MergeArguments(_JoinArguments, total=False):
 class UpsertArguments(_JoinArguments, RowWords, total=False):
     """The arguments of `upsert`."""
 
-    join_cols: ColumnName | Sequence[ColumnName] | None
+    join_cols: ColumnNames | None
 
 
 class CloneArguments(SingleCommitArguments, total=False):

@@ -16,11 +16,11 @@ import pyarrow as pa
 from deltaberg.choices import MaintenanceStep, VerifyDepth
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.expressions.build.column import is_list
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.hints import Hint, at_fault, shown_value
+from deltaberg.lists import listed
 from deltaberg.schema.arrow import arrow_schema
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnNames, column_names
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.storage.stores import StoreSpec
@@ -177,7 +177,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     def scan(
         self,
         filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
@@ -190,10 +190,10 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         filter
             The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
         columns
-            The names of columns; dots lead into structs, and ``["*"]`` are all. Columns that tell where rows come from
-            are read only if they are named: ``_metadata`` of a Delta table, and of an Iceberg table ``_file``,
-            ``_pos``, ``_spec_id``, ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and
-            ``_last_updated_sequence_number``. With ``_deleted``, the scan also returns deleted rows.
+            The name of a column, or several in a list, an array or an index; dots lead into structs, and ``*`` is all.
+            Columns that tell where rows come from are read only if they are named: ``_metadata`` of a Delta table, and
+            of an Iceberg table ``_file``, ``_pos``, ``_spec_id``, ``_partition``, ``_deleted``, and from version 3 on
+            ``_row_id`` and ``_last_updated_sequence_number``. With ``_deleted``, the scan also returns deleted rows.
         limit
             The most rows to return.
         options
@@ -205,7 +205,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         self,
         source: ScanSource,
         filter: Filter | None,
-        columns: Sequence[ColumnName] | None,
+        columns: ColumnNames | None,
         limit: int | None,
         options: ScanOptions | None,
         execution: Mapping[str, Any],
@@ -265,9 +265,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         group_size: int = 16 << 30,
         min_file_size: int | None = None,
         max_file_size: int | None = None,
-        sort_by: ColumnName | Sequence[ColumnName] | None = None,
-        z_order_by: ColumnName | Sequence[ColumnName] | None = None,
-        hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
+        sort_by: ColumnNames | None = None,
+        z_order_by: ColumnNames | None = None,
+        hilbert_by: ColumnNames | None = None,
         cluster: bool | Literal["full"] | None = None,
         rewrite_all: bool = False,
         spec_id: int | None = None,
@@ -716,7 +716,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         poll: float | None = None,
         stop: threading.Event | None = None,
         filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
+        columns: ColumnNames | None = None,
         options: ScanOptions | None = None,
         **execution: Unpack[ScanArguments],
     ) -> Iterator[FollowedCommit]:
@@ -788,8 +788,11 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         elif is_token:
             begin = stream.read_position(read_token(named))
 
+        # Each commit is scanned with them.
+        names = None if columns is None else column_names(columns)
+
         def scan_of(source: ScanSource) -> Scan:
-            return self._scan(source, filter, columns, None, options, execution)
+            return self._scan(source, filter, names, None, options, execution)
 
         scan_of(stream.source)
         return follow(stream, begin, scan_of, waits, stop)
@@ -825,7 +828,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         >>> transaction.result.inserted_rows, table.scan().to_arrow()["id"].to_pylist()
         (2, [7, 8])
         """
-        options = CommitOptions.of(commit)
+        return self._transaction(CommitOptions.of(commit))
+
+    def _transaction(self, options: CommitOptions) -> _Transaction_co:
         self._options.require_newest()
         made = self._begin(options)
         operations_of(made).transaction.row_tasks = self._row_tasks
@@ -964,7 +969,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         self,
         data: Any = NEEDED,
         *,
-        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        partition_by: ColumnNames | None = None,
         **arguments: Unpack[RowArguments],
     ) -> WriteRoad:
         """Return the road that the rows of an append would take to data files, without writing anything.
@@ -1053,13 +1058,13 @@ def _listed(findings: Any) -> list[Finding] | None:
     if findings is None:
         return None
     found = findings.findings if isinstance(findings, VerifyResult) else findings
-    listed: list[Any] = list(found) if is_list(found) else [found]
-    if not all(isinstance(one, Finding) for one in listed):
+    members = listed(found)
+    if not all(isinstance(one, Finding) for one in members):
         raise InvalidArgumentError(
             Hint(f"⟪findings⟫ must be those of ⟪verify()⟫, not a value of type {type(findings).__name__}"),
             hint="pass what ⟪verify()⟫ returns, or some of its findings",
         )
-    return listed
+    return members
 
 
 def without_probe(commit: Mapping[str, Any]) -> Any:

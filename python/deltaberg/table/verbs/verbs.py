@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from deltaberg.schema.columns import column_names
+from deltaberg.schema.columns import ColumnNames, column_names
 from deltaberg.signatures import NEEDED, NamesOfClass, public, takes
 from deltaberg.table.verbs.shared_arguments import (
     AppendArguments,
@@ -116,7 +116,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         self,
         data: Any = NEEDED,
         *,
-        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        partition_by: ColumnNames | None = None,
         **arguments: Unpack[AppendArguments],
     ) -> _Done:
         """Append rows.
@@ -158,7 +158,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         where: Filter | None = None,
         dynamic: bool = False,
         check: bool = True,
-        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        partition_by: ColumnNames | None = None,
         **arguments: Unpack[OverwriteArguments],
     ) -> _Done:
         """Replace all rows, those that match a condition, or those of the partitions of the new rows.
@@ -340,7 +340,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     def upsert(
         self,
         data: Any = NEEDED,
-        keys: ColumnName | Sequence[ColumnName] | None = None,
+        keys: ColumnNames | None = None,
         *,
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",
@@ -385,4 +385,5 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
 
         options = MergeOptions.of(arguments)
         how = {"when_matched": when_matched, "when_not_matched": when_not_matched}
-        return self._run(lambda run: run.upsert(data, keys, options, **how), arguments)
+        names = None if keys is None else column_names(keys, ordered=False)
+        return self._run(lambda run: run.upsert(data, names, options, **how), arguments)

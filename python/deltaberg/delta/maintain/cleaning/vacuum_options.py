@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, at_fault, shown_value
-from deltaberg.table.arguments import check_flags, checked_flag, checked_function, checked_hours, checked_integer
+from deltaberg.hints import Hint
+from deltaberg.table.arguments import check_flags, checked_flag, checked_function, checked_hours, checked_numbers
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["VacuumOptions"]
@@ -39,7 +39,7 @@ class VacuumOptions:
     dry_run: bool = True
     enforce_retention_duration: bool = True
     full: bool | None = None
-    keep_versions: Sequence[int] | None = None
+    keep_versions: int | Iterable[int] | None = None
     inventory: Any = None
     untracked_hours: float = 24
     logging: bool | None = None
@@ -62,7 +62,8 @@ class VacuumOptions:
                 raise InvalidArgumentError(Hint("an inventory replaces a listing, and ⟪full=False⟫ lists nothing"))
             object.__setattr__(self, "inventory", _inventory_table(self.inventory))
         if self.keep_versions is not None:
-            object.__setattr__(self, "keep_versions", _checked_versions(self.keep_versions))
+            hint = "pass a list of versions, such as [3, 17]"
+            object.__setattr__(self, "keep_versions", checked_numbers("keep_versions", self.keep_versions, hint))
 
     @property
     def is_lite(self) -> bool:
@@ -94,18 +95,6 @@ class VacuumOptions:
     def untracked(self) -> int:
         """For how many milliseconds files are kept that the log does not name."""
         return int(self.untracked_hours * _HOUR)
-
-
-def _checked_versions(versions: Any) -> tuple[int, ...]:
-    hint = "pass a list of versions, such as [3, 17]"
-    if isinstance(versions, (str, bytes)) or not isinstance(versions, Sequence):
-        raise InvalidArgumentError(
-            at_fault("keep_versions", f"must be a list of versions, not {shown_value(versions)}"), hint=hint
-        )
-    numbers = tuple(checked_integer("keep_versions", version, hint) for version in versions)
-    if any(number is None or number < 0 for number in numbers):
-        raise InvalidArgumentError(Hint("⟪keep_versions⟫ has what is not a version"), hint=hint)
-    return tuple(number for number in numbers if number is not None)
 
 
 def _inventory_table(inventory: Any) -> pa.Table:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions.build.column import is_list
-from deltaberg.hints import Hint, at_fault, shown_value
+from deltaberg.hints import Hint
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.retention import COLLECTED, is_collected, retention_of
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.transaction.expiry_guard import named_refs
-from deltaberg.table.arguments import check_flags, checked_function, checked_number, parse_instant
+from deltaberg.table.arguments import check_flags, checked_function, checked_number, checked_numbers, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["Expired", "ExpiryRequest", "check_collected", "expired_of"]
@@ -52,23 +51,13 @@ class ExpiryRequest:
         if self.older_than is not None:
             object.__setattr__(self, "older_than", parse_instant(self.older_than, self.zone))
         if self.snapshot_ids is not None:
-            object.__setattr__(self, "snapshot_ids", _numbers(self.snapshot_ids))
+            hint = 'pass a list of numbers that ⟪inspect("snapshots")⟫ shows'
+            object.__setattr__(self, "snapshot_ids", checked_numbers("snapshot_ids", self.snapshot_ids, hint))
 
     @property
     def is_by_ids(self) -> bool:
         """Whether only the snapshots that are named expire, and none by its age."""
         return self.snapshot_ids is not None and self.older_than is None and self.retain_last is None
-
-
-def _numbers(snapshot_ids: Any) -> tuple[int, ...]:
-    hint = 'pass a list of numbers that ⟪inspect("snapshots")⟫ shows'
-    if isinstance(snapshot_ids, int) and not isinstance(snapshot_ids, bool):
-        snapshot_ids = [snapshot_ids]
-    if not is_list(snapshot_ids):
-        raise InvalidArgumentError(
-            at_fault("snapshot_ids", f"must be a list of numbers, not {shown_value(snapshot_ids)}"), hint=hint
-        )
-    return tuple(checked_number("snapshot_ids", one, 0, hint) for one in snapshot_ids)
 
 
 @dataclass(frozen=True)

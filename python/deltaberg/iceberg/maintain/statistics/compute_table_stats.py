@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from deltaberg.iceberg.maintain.statistics.sketches import Path, chosen_columns,
 from deltaberg.iceberg.metadata.statistics_files import known_file
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.updates.updates import SetStatistics
-from deltaberg.schema.columns import ColumnName, join_name
+from deltaberg.schema.columns import ColumnNames, join_name
 from deltaberg.storage.base import Storage
 from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.commit.commit import CommitResult
@@ -63,7 +63,7 @@ class TableStatsResult:
 
 
 def compute_table_stats(
-    request: StatsRequest, columns: ColumnName | Sequence[ColumnName] | None, tasks: RowTasks | None
+    request: StatsRequest, columns: ColumnNames | None, tasks: RowTasks | None
 ) -> TableStatsResult | None:
     """Compute the statistics of columns, unless the table has them; None if the table has no snapshot.
 

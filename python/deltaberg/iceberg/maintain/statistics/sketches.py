@@ -16,7 +16,7 @@ from deltaberg.files.read.task import pack_tasks, task_schema, tasks_of, unpack_
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.schema.value_bytes import encode_values, has_value_bytes
 from deltaberg.schema.arrow import arrow_schema
-from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
+from deltaberg.schema.columns import ColumnNames, column_names, find_column, join_name
 from deltaberg.schema.types import Field
 from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.read.bound import BoundScan
@@ -35,7 +35,7 @@ _EXACT = float(1 << 63)
 Path = tuple[Field, ...]
 
 
-def chosen_columns(source: IcebergSource, columns: ColumnName | Sequence[ColumnName] | None) -> dict[int, Path]:
+def chosen_columns(source: IcebergSource, columns: ColumnNames | None) -> dict[int, Path]:
     """Return the columns that sketches are made of, by their ids: the fields that lead to each.
 
     Parameters
@@ -55,7 +55,7 @@ def chosen_columns(source: IcebergSource, columns: ColumnName | Sequence[ColumnN
     schema = source.schema
     paths: list[Path] = [(child,) for child in schema if has_value_bytes(child.type)]
     if columns is not None:
-        paths = [find_column(schema, name) for name in column_names(columns)]
+        paths = [find_column(schema, name) for name in column_names(columns, ordered=False)]
     if not paths:
         raise InvalidArgumentError("there is no column of which there could be statistics", hint="name one")
     for path in paths:
