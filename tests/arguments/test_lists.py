@@ -237,7 +237,7 @@ def test_numbers_and_places(tmp_path: Path, kind: str) -> None:
 
 def test_a_single_one(tmp_path: Path) -> None:
     assert _Place(tmp_path, "delta").filled().vacuum(keep_versions=1).dry_run
-    assert MaintenancePolicy(steps="compact").steps == ("compact",)  # type: ignore[arg-type]
+    assert MaintenancePolicy(steps="compact").steps == ("compact",)
     place = _Place(tmp_path / "iceberg", "iceberg")
     place.path().parent.mkdir()
     table = place.filled()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import col
-from deltaberg.expressions.build.filters import as_filter
+from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
 from deltaberg.expressions.tree.tree import Value
@@ -74,7 +74,8 @@ def test_numbers_are_compared_as_doubles(
 def test_floats_of_python_find_decimals() -> None:
     columns = Struct((Field("x", Decimal(10, 2)),))
     batch = pa.record_batch({"x": pa.array([PyDecimal("0.10"), PyDecimal("0.11")])})
-    for condition in (col("x") == 0.1, [("x", "=", 0.1)], "x = 1e-1"):
+    conditions: tuple[Filter, ...] = (col("x") == 0.1, [("x", "=", 0.1)], "x = 1e-1")
+    for condition in conditions:
         assert _rows(as_filter(condition), columns, batch) == [True, False]
     # Decimals are compared exactly.
     assert _rows(as_filter("x = 0.1000000000000000055"), columns, batch) == [False, False]

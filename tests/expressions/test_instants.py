@@ -9,6 +9,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import ExpressionError, InvalidArgumentError
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.time.instants import format_instant, parse_timestamp
 from tests.support.delta_builder import DeltaBuilder
 
@@ -83,7 +84,13 @@ def test_what_is_not(builder: DeltaBuilder, text: str) -> None:
     table = open_table(builder.root)
     with pytest.raises(InvalidArgumentError, match="is not a timestamp"):
         open_table(builder.root, timestamp=text)
-    for condition in ([("at", "=", text)], [("day", "=", text)], f"at = TIMESTAMP '{text}'", f"day = DATE '{text}'"):
+    conditions: tuple[Filter, ...] = (
+        [("at", "=", text)],
+        [("day", "=", text)],
+        f"at = TIMESTAMP '{text}'",
+        f"day = DATE '{text}'",
+    )
+    for condition in conditions:
         # Spark takes more texts than what names a version, and of a date what stands before a time.
         if text in _TAKEN_BY_SPARK or ("day" in str(condition) and text.startswith("2020-01-03 ")):
             assert table.scan(condition).count() == 0

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import decimal
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from deltaberg import col, open_table
+from deltaberg.choices import Operator
 from deltaberg.errors import ExpressionError
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.schema.variants.values import encode_decimal, variant_to_json
@@ -20,7 +22,7 @@ from tests.kernels.twins import backends
 from tests.support.delta_builder import DeltaBuilder
 
 _LONG = Decimal("12345678901234567890123456789.123456789")
-_OPERATORS = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_OPERATORS: dict[Operator, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @pytest.fixture(params=[28, 5], autouse=True)

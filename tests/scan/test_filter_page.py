@@ -6,14 +6,14 @@ import datetime as dt
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyiceberg.expressions
 import pytest
 
 from deltaberg import col, open_table, write_table
-from deltaberg.expressions.build import filters as tuples
+from deltaberg.choices import Operator
 from deltaberg.expressions.build import pyiceberg as classes
 from deltaberg.expressions.build.column import Column
 from tests.support.pages import ROOT
@@ -87,6 +87,6 @@ def test_the_tables_are_complete() -> None:
     methods = {name for name in vars(Column) if not name.startswith("_") and callable(getattr(Column, name))}
     assert methods
     assert not [name for name in methods if f"`{name}`" not in forms["`col`"]]
-    assert not [operator for operator in tuples._OPERATORS if f"`{operator}`" not in forms["Tuples"]]
+    assert not [operator for operator in get_args(Operator) if f"`{operator.lower()}`" not in forms["Tuples"]]
     known = {**classes._COMPARISONS, **classes._CONSTANTS}
     assert not [name for name in known if f"`{name}`" not in forms["Expressions of pyiceberg"]]

@@ -18,7 +18,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltaberg import CommitPolicy, MaintenancePolicy, ParquetOptions, ScanOptions, create_table
+from deltaberg import CommitPolicy, MaintenancePolicy, ParquetOptions, Scan, ScanOptions, create_table
 from deltaberg.delta.table import DeltaTable
 from deltaberg.delta.table_transaction import DeltaTransaction
 from deltaberg.errors import ArgumentNameError, DeltabergError
@@ -62,13 +62,38 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "clone": {"target": ""},
     "drop_feature": {"name": "appendOnly"},
     "follow": {"start": "latest"},
+    "appends": {"start": None},
+    "changes": {"start": None},
+    "cherrypick_snapshot": {"snapshot_id": 0},
+    "publish": {"wap_id": ""},
+    "compact_log": {"first": 0, "last": 1},
+    "inspect": {"name": "files"},
+    "rewrite_table_path": {"source_prefix": "", "target_prefix": "s3://b/t"},
+    "set_domain": {"name": "app.own", "configuration": "{}"},
+    "set_transaction": {"application": "app", "version": 1},
     "maintain": {"policy": MaintenancePolicy()},
 }
-#: These need tables with a history of their own.
-_OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}
+#: What is no verb with arguments of its own: the engine of another object, and what pandas is told.
+_NO_VERBS = {"on_spark", "to_pandas"}
 #: Arguments that are right for every verb that takes them, but for those of `_right`.
 _RIGHT: dict[str, Any] = {
     "allow_truncation": True,
+    "at": "2020-01-01",
+    "carry_over": True,
+    "compute_updates": False,
+    "depth": "names",
+    "derived": True,
+    "end": None,
+    "end_version": None,
+    "identifier_columns": ["id"],
+    "layout": None,
+    "location": None,
+    "mode": "symlink_format_manifest",
+    "n": 1,
+    "net_changes": True,
+    "prefix_mismatch": "ignore",
+    "staging_location": None,
+    "start_version": None,
     "safe": False,
     "batch_size": 100,
     "branch": "main",
@@ -192,9 +217,9 @@ class Outcome(NamedTuple):
 
 
 def verbs_of(kind: type) -> Iterator[str]:
-    """Yield the names of the verbs of a class: its functions that take typed arguments by their names."""
+    """Yield the names of the verbs of a class: its public functions that take arguments."""
     for name, member in inspect.getmembers(kind, inspect.isfunction):
-        if hasattr(member, "__takes__") and name not in _OF_HISTORIES and not name.startswith("_"):
+        if not name.startswith("_") and name not in _NO_VERBS and len(inspect.signature(member).parameters) > 1:
             yield name
 
 
@@ -202,7 +227,7 @@ def arguments_of(kind: type, verb: str) -> set[str]:
     """Return the names of the arguments of a verb, with other libraries' words for them."""
     function = getattr(kind, verb)
     named = {one.name for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD}
-    found: set[str] = named | function.__takes__ | set(words_of(verb))
+    found: set[str] = named | getattr(function, "__takes__", set()) | set(words_of(verb))
     return found - {"self"}
 
 
@@ -232,10 +257,36 @@ def _new_file(folder: Path) -> str:
     return str(path)
 
 
+def _stage(table: Any, arguments: dict[str, Any]) -> None:
+    """Stage the rows that are to be picked, as long as nothing else is to be."""
+    wap_id = uuid.uuid4().hex
+    snapshot_id = table.append(_NEEDED["append"]["data"], properties={"wap.id": wap_id}).snapshot_id
+    for name, none, value in (("wap_id", "", wap_id), ("snapshot_id", 0, snapshot_id)):
+        if arguments.get(name) == none:
+            arguments[name] = value
+
+
+def _prepare(folder: Path, to: Any, verb: str, name: str, arguments: dict[str, Any]) -> None:
+    """Make what a call needs beside the table, and name it."""
+    if verb == "changes" and isinstance(to, DeltaTable):
+        arguments.update({"start": arguments["start"] or 0, "derived": arguments.get("derived", True)})
+    if verb in ("publish", "cherrypick_snapshot") and name in arguments_of(type(to), verb):
+        _stage(to, arguments)
+    if arguments.get("source_prefix") == "":
+        arguments["source_prefix"] = to.metadata.location
+    if verb == "clone" and arguments["target"] == "":
+        arguments["target"] = folder / uuid.uuid4().hex
+    if verb == "drop_feature" and "appendOnly" not in to.features:
+        to.alter().set({"delta.feature.appendOnly": "supported"}).commit()
+    if verb == "add_files" and arguments["file_paths"] == []:
+        arguments["file_paths"] = [_new_file(folder)]
+
+
 def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
     ours = words_of(verb).get(name, name)
     arguments: dict[str, Any] = {word: one for word, one in _NEEDED.get(verb, {}).items() if word != ours}
     arguments[name] = value
+    _prepare(folder, to, verb, name, arguments)
     alias = {"source_alias": "target.id = s.id", "target_alias": "t.id = source.id"}.get(name)
     if verb == "merge" and alias is not None and isinstance(value, str):
         arguments["on"] = alias
@@ -243,16 +294,10 @@ def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
         arguments["where"] = "p = 'a'"
     if verb == "restore" and arguments["target"] == 1 and isinstance(to, IcebergTable):
         arguments["target"] = to.snapshot_id
-    if verb == "clone" and arguments["target"] == "":
-        arguments["target"] = folder / uuid.uuid4().hex
-    if verb == "drop_feature" and "appendOnly" not in to.features:
-        to.alter().set({"delta.feature.appendOnly": "supported"}).commit()
-    if verb == "add_files" and arguments["file_paths"] == []:
-        arguments["file_paths"] = [_new_file(folder)]
     answer = getattr(to, verb)(**arguments)
     if verb == "merge":
         answer.when_matched_update_all().when_not_matched_insert_all().execute()
-    elif verb == "scan":
+    elif isinstance(answer, Scan):
         answer.to_arrow()
     elif verb == "transaction":
         answer.abort()

@@ -120,7 +120,7 @@ def test_structs_are_matched_by_name_and_keep_the_fields_that_rows_lack(tmp_path
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
-@pytest.mark.parametrize("keys", ["s.x", ("S", "x"), ["s.x", "id"]], ids=str)
+@pytest.mark.parametrize("keys", ["s.x", [("S", "x")], ["s.x", "id"]], ids=str)
 def test_keys_are_fields_of_structs(tmp_path: Path, table_format: Any, keys: Any) -> None:
     """Rows with their values match, the other fields keep theirs, and a key in a null is null."""
     kind = pa.struct([("x", pa.int64()), ("y", pa.string())])

@@ -228,7 +228,7 @@ def test_arguments_that_contradict_each_other_are_refused(tmp_path: Path) -> Non
     table = new_table(tmp_path)
     with pytest.raises(InvalidArgumentError, match="lists nothing"):
         table.vacuum(full=False, inventory=pa.table({"path": ["a"]}))
-    for versions in ("3", 3, [-1], ["x"], [None]):
+    for versions in ("3", 1.5, True, -1, [-1], ["x"], [None], {1: 2}):
         with pytest.raises(InvalidArgumentError, match="keep_versions"):
             table.vacuum(keep_versions=versions)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="opened with version"):

@@ -132,7 +132,7 @@ def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
         (CommitProperties(max_commit_retries=-1), "retries must be"),
         (CommitProperties(app_transactions=cast(Any, 5)), "app_transactions must be a list, not 5"),
         (CommitProperties(app_transactions=cast(Any, [5])), "the application must be text"),
-        (object(), "commit_properties is of the type object"),
+        (cast(Any, object()), "commit_properties is of the type object"),
     ):
         with pytest.raises(InvalidArgumentError, match=error):
             write_deltalake(tmp_path, _ROWS, mode="append", commit_properties=wrong)

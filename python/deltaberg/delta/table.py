@@ -8,7 +8,6 @@ import time
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -19,7 +18,7 @@ from deltaberg.choices import GenerateMode
 from deltaberg.delta.actions.columns import ADD_COLUMNS
 from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
-from deltaberg.delta.features import check_known_writers, supported_features
+from deltaberg.delta.features import supported_features
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo, checkpoint_info
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.scan.changes import ChangesSource, change_range
@@ -32,11 +31,11 @@ from deltaberg.delta.schema.writer_rules import (
     generation_expressions,
     identity_columns,
 )
-from deltaberg.delta.snapshot.history import Commit, CommitTimes
+from deltaberg.delta.snapshot.history import Commit, CommitTimes, open_snapshot, snapshot_at
 from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
-from deltaberg.errors import ColumnNotFoundError, CommitConflictError, CorruptLogError, VersionNotFoundError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.columns import ColumnNames
 from deltaberg.schema.types import Struct
@@ -47,7 +46,6 @@ from deltaberg.table.arguments import (
     checked_choice,
     checked_flag,
     checked_limit,
-    checked_number,
     parse_instant,
 )
 from deltaberg.table.commit.commit_options import CommitOptions
@@ -90,10 +88,6 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTable", "open_delta_table"]
 
 _T = TypeVar("_T")
-
-
-#: How often a vacuum tries to record its beginning or its end where others change the table.
-_ATTEMPTS = 10
 
 
 @public
@@ -155,12 +149,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         root = parse_location(location)
         self._resolver = PathResolver(root, mapped)
         self._log = LogDirectory(root, options.store)
-        if options.millis is None:
-            snapshot = Snapshot.load(self._log, options.version)
-        else:
-            newest = Snapshot.load(self._log)
-            version = CommitTimes(self._log, newest).version_at(options.millis)
-            snapshot = newest if version == newest.version else Snapshot.load(self._log, version)
+        snapshot = open_snapshot(self._log, options.version, options.millis)
         self._set(snapshot)
         if options.validate:
             validate_table(snapshot, self._resolver)
@@ -397,8 +386,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         checked_flag("derived", derived)
         times = CommitTimes(self._log, self._snapshot)
         first, last = change_range(times, self._snapshot, start, end, self._options.zone)
-        snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
-        own = (snapshot, self._options.timezone, self._resolver)
+        own = (snapshot_at(self._snapshot, last), self._options.timezone, self._resolver)
         source = ChangesSource(*own, self._snapshot, first, times, derived=derived)
         return self._scan(source, filter, columns, limit, options, execution)
 
@@ -461,18 +449,9 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         StorageError
             If the store fails, or does not permit the writing.
         """
-        check_known_writers(self._snapshot.protocol)
-        hint = "pass two versions, the earlier one first"
-        first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
-        if last > self._snapshot.version:
-            raise VersionNotFoundError(
-                f"version {self._snapshot.version} is open, so that no later one can be compacted",
-                hint="pass no later version as ⟪last⟫⟦, or open the newest one by ⟪refresh()⟫⟧",
-                version=last,
-            )
-        from deltaberg.delta.log.compaction import compact_commits
+        from deltaberg.delta.after_commit.compacted_log import compact_log
 
-        return compact_commits(self._log, first, last)
+        return compact_log(self._snapshot, first, last)
 
     def cleanup_metadata(
         self, at: Instant | None = None, *, dry_run: bool = False, progress: OnProgress | bool | None = None
@@ -658,18 +637,11 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
         self._options.require_newest()
 
-        def record(operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
-            # It depends on nothing that others may change: a restore by deltalake changes protocol and metadata each
-            # time.
-            for left in reversed(range(_ATTEMPTS)):
-                made = Transaction(
-                    self._log, self._newest(), said, timezone=self._options.timezone, committed=self._set
-                )
-                with suppress(*((CommitConflictError,) if left else ())):
-                    made.commit(operation, parameters, metrics=metrics, even_if_empty=True)
-                    return
+        def begin() -> Transaction:
+            zone = self._options.timezone
+            return Transaction(self._log, self._newest(), said, timezone=zone, committed=self._set)
 
-        return vacuum_table(self._newest(), options, record, self._file_tasks)
+        return vacuum_table(self._newest(), options, begin, self._file_tasks)
 
     @takes(CommitArguments)
     def compute_statistics(self, where: Filter | None = None, **commit: Unpack[CommitArguments]) -> CommitResult:
@@ -769,23 +741,11 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         (False, 1)
         """
         from deltaberg.delta.maintain.feature_drop import FeatureDrop
-        from deltaberg.table.maintain.compact import Compaction
-        from deltaberg.table.maintain.packing import Packing
 
-        checked_flag("dry_run", dry_run)
-        checked_flag("truncate_history", truncate_history)
         self._options.require_newest()
-        packing, zone = Packing(1, takes_all=True), self._options.timezone
-        begin = partial(self._transaction_of, commit)
-        drop = FeatureDrop(
-            name,
-            truncate_history,
-            self._newest,
-            begin,
-            lambda: self.refresh().alter(**commit),
-            lambda purge: self._compact(begin, Compaction(packing=packing, timezone=zone, cluster=False, purge=purge)),
-        )
-        return drop.run(dry_run=dry_run)
+        begin, zone = partial(self._transaction_of, commit), self._options.timezone
+        compact, alter = partial(self._compact, begin), lambda: self.refresh().alter(**commit)
+        return FeatureDrop(name, truncate_history, dry_run, zone, self._newest, begin, alter, compact).run()
 
     def _begin(self, options: CommitOptions) -> DeltaTransaction:
         from deltaberg.delta.maintain.auto_compact import compact_after
@@ -824,22 +784,13 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.delta.maintain.restore import restore_table
 
-        newest = self._newest()
-        at = asked.instant
-        version = asked.target if at is None else CommitTimes(self._log, newest).version_at(at)
-        target = newest if version == newest.version else Snapshot.load(self._log, version)
-        return restore_table(begin, target, asked, self._resolver, self._file_tasks)
+        return restore_table(begin, self._newest(), asked, self._resolver, self._file_tasks)
 
     def _clone(self, asked: CloneRequest) -> CloneResult:
         from deltaberg.delta.maintain.cloning.clone import clone_table
 
         DELTA.refuse(asked, self.location)
-        source, version = self._snapshot, asked.version
-        if asked.instant is not None:
-            version = CommitTimes(self._log, source.newer()).version_at(asked.instant)
-        if version is not None and version != source.version:
-            source = Snapshot.load(self._log, version)
-        return clone_table(source, self._snapshot.newer, self._resolver, asked, self._file_tasks)
+        return clone_table(self._snapshot, self._resolver, asked, self._file_tasks)
 
     def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.delta.maintain.verify import verify_table

@@ -65,6 +65,6 @@ class IcebergOperations(Operations[Transaction]):
         """Delete the rows that equal one of some keys."""
         delete_by_keys(self.transaction, keys, columns)
 
-    def add_files(self, paths: Sequence[str], *, check_duplicates: bool) -> None:
+    def add_files(self, paths: Any, *, check_duplicates: bool) -> None:
         """Add files of others where they are."""
         add_existing_files(self.transaction, paths, check_duplicates=check_duplicates)

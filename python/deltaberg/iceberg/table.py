@@ -14,33 +14,32 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from deltaberg.choices import MetadataTable, PrefixMismatch
-from deltaberg.errors import CorruptMetadataError, in_context
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
-from deltaberg.iceberg.metadata.metadata import TableMetadata, state_of
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, refuse_options
-from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
+from deltaberg.iceberg.scan.changelog import changes_of
+from deltaberg.iceberg.scan.changes import ChangesSource, changed_range
+from deltaberg.iceberg.scan.opened import opened_source
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.schema.columns import ColumnNames
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.storage.location import parse_location
 from deltaberg.table.arguments import (
     Instant,
     checked_flag,
-    checked_integer,
     checked_limit,
     checked_number,
     has_attributes,
 )
-from deltaberg.table.commit.commit import CommitPolicy, CommitResult
+from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
@@ -154,20 +153,11 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             validate_table(self._source)
 
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
-        metadata = loaded.metadata
-        with in_context(table=str(loaded.root)):
-            snapshot, schema = state_of(metadata, snapshot_id, self._options.ref, millis)
+        self._source = opened_source(loaded, self._options, snapshot_id, millis)
         self._loaded = loaded
-        chosen = self._options.location_map
-        is_moved = isinstance(chosen, str)
-        mapping = {metadata.location: str(loaded.root)} if isinstance(chosen, str) else chosen
-        resolver = PathResolver(loaded.root, mapping, encoded=False, any_store=is_moved)
-        self._source = IcebergSource.of(loaded, snapshot, schema, resolver)
 
     def _committed(self, loaded: LoadedTable) -> None:
-        if self._options.ref is not None and self._options.ref not in loaded.metadata.all_refs:
-            # The branch or tag that the table was opened with has expired.
-            self._options = replace(self._options, ref=None)
+        self._options = self._options.on_refs(loaded.metadata.all_refs)
         self._set(loaded, None, None)
 
     def __repr__(self) -> str:
@@ -261,13 +251,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _newest_metadata(self) -> LoadedTable:
         """Return the newest metadata, and refuse that of another table in the place of this one."""
-        before, loaded = self.metadata.table_uuid, self._pointer.load(self._loaded)
-        if before is not None and loaded.metadata.table_uuid != before:
-            raise CorruptMetadataError(
-                f"the table-uuid changed from {before} to {loaded.metadata.table_uuid}: this is another table",
-                hint="open the table again",
-                table=self.location,
-            )
+        loaded = self._pointer.load(self._loaded)
+        self._loaded.check_same(loaded)
         return loaded
 
     def inspect(self, name: MetadataTable) -> pa.Table:
@@ -342,15 +327,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             describes changes, or a snapshot changed several rows that have the same identifier. The last is only known
             when the scan is executed.
         """
-        last, snapshots = self._range_of(start, end)
-        source = self._source.at(last)
-        if checked_flag("carry_over", carry_over):
-            refuse_options(net_changes, compute_updates, identifier_columns)
-            changes = ChangesSource(source, snapshots)
-        else:
-            ids = self.metadata.current_schema.identifier_field_ids
-            kinds = chosen_changelog(source.schema, ids, net_changes, compute_updates, identifier_columns)
-            changes = ChangelogSource(source, snapshots, kinds)
+        source, snapshots = changed_range(self._source, start, end)
+        changes = changes_of(source, snapshots, carry_over, net_changes, compute_updates, identifier_columns)
         return self._scan(changes, filter, columns, limit, options, execution)
 
     @takes(ScanArguments)
@@ -369,8 +347,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
         Snapshots that are not appends are skipped. The parameters are those of `changes`.
         """
-        last, found = self._range_of(start, end)
-        source = ChangesSource(self._source.at(last), found, appends=True)
+        source = ChangesSource(*changed_range(self._source, start, end), appends=True)
         return self._scan(source, filter, columns, limit, options, execution)
 
     @takes(CommitArguments)
@@ -459,14 +436,13 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         from deltaberg.iceberg.maintain.rewriting.delete_rewrite import rewrite_deletes
 
         self._options.require_newest()
-        policy = commit.get("policy")
         said: Any = without_probe(commit) if checked_flag("dry_run", dry_run) else commit
         return rewrite_deletes(
             lambda: operations_of(self.transaction(**said)).transaction,
             self.refresh,
             lambda transaction: kind(transaction, request),
             dry_run=dry_run,
-            retries=policy.retries if isinstance(policy, CommitPolicy) else None,
+            policy=CommitOptions.of(commit).policy,
         )
 
     def _stats_request(self, snapshot_id: int | None, commit: Mapping[str, Any]) -> StatsRequest:
@@ -1018,13 +994,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         return IcebergTransaction(IcebergOperations(transaction))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
-        from deltaberg.iceberg.maintain.compact import IcebergRewrite
-        from deltaberg.table.maintain.compact import compact_table
+        from deltaberg.iceberg.maintain.compact import compact_iceberg
 
-        if compaction.purge is None:
-            packing = replace(compaction.packing, divided_from=1.8)
-            compaction = replace(compaction, packing=packing)
-        return compact_table(begin, self.refresh, compaction, IcebergRewrite)
+        return compact_iceberg(begin, self.refresh, compaction)
 
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
         from deltaberg.iceberg.maintain.iceberg_steps import iceberg_steps
@@ -1067,13 +1039,6 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _newest(self) -> IcebergTable:
         return open_iceberg_table(self._pointer, self._options)
-
-    def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
-        """Return the last snapshot of a range, and all of them after its start."""
-        start = checked_integer("start", start, "pass the number of a snapshot, or None")
-        end = checked_integer("end", end, "pass the number of a snapshot, or None")
-        last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
-        return last, snapshots_between(self.metadata, start, last)
 
 
 def open_iceberg_table(location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> IcebergTable:

@@ -36,10 +36,12 @@ from deltaberg.errors import CommitConflictError, DeltabergError, InvalidArgumen
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.table.arguments import check_flags
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.compact import Compaction
 from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.dropped_feature import DropFeatureResult
-from deltaberg.table.maintain.purge import Purge
+from deltaberg.table.maintain.packing import Packing
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["FeatureDrop"]
@@ -60,23 +62,37 @@ class FeatureDrop:
         The name of the feature.
     truncate_history
         Whether the history is cut off in front of the versions that do not need the feature any more.
+    dry_run
+        Whether nothing is to be changed.
+    timezone
+        The zone of partition values that have none.
     newest
         What moves to the newest version, and returns it.
     begin, alter
         What begins a transaction, or an alteration, on the newest version.
-    rewrite
+    compact
         What writes files anew.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type.
     """
 
     name: str
     truncate_history: bool
+    dry_run: bool
+    timezone: str
     newest: Callable[[], Snapshot]
     begin: Callable[[], Transaction]
     alter: Callable[[], Alteration]
-    rewrite: Callable[[Purge], CompactResult]
+    compact: Callable[[Compaction], CompactResult]
     _commits: list[CommitResult] = field(default_factory=list, init=False)
 
-    def run(self, *, dry_run: bool) -> DropFeatureResult:
+    def __post_init__(self) -> None:
+        check_flags(self, "dry_run", "truncate_history")
+
+    def run(self) -> DropFeatureResult:
         """Drop the feature, or say what that takes.
 
         Raises
@@ -94,7 +110,7 @@ class FeatureDrop:
         self._check_way(table)
         steps = steps_of(self.name, table)
         says = tuple(step.says for step in steps) + self._last_steps
-        if dry_run:
+        if self.dry_run:
             return DropFeatureResult(self.name, (), True, self._rehearsed(table, steps, says))
         if self.name not in OF_HISTORY:
             return DropFeatureResult(self.name, (self._altered().commit(),), False, says)
@@ -171,7 +187,8 @@ class FeatureDrop:
         if step.properties is not None:
             self._commits.append(self.alter().set(step.properties).commit())
         elif step.purge is not None:
-            result = self.rewrite(step.purge)
+            packing = Packing(1, takes_all=True)
+            result = self.compact(Compaction(packing=packing, timezone=self.timezone, cluster=False, purge=step.purge))
             self._commits.extend(result.commits)
             if result.conflicts:
                 raise result.conflicts[0]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
+from deltaberg.delta.data.swapped_files import rows_of_swap
 from deltaberg.delta.features import supported_features
 from deltaberg.delta.maintain.restorable import (
     absent_keys,
@@ -26,6 +27,7 @@ from deltaberg.delta.maintain.restorable import (
     metadata_over,
 )
 from deltaberg.delta.properties.protocols import raised_protocol
+from deltaberg.delta.snapshot.history import snapshot_at
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -46,7 +48,7 @@ _PLANNED_AT_MOST = 100
 
 def restore_table(
     begin: Callable[[], Transaction],
-    target: Snapshot,
+    newest: Snapshot,
     asked: RestoreRequest,
     resolver: PathResolver,
     tasks: FileTasks | None = None,
@@ -57,8 +59,8 @@ def restore_table(
     ----------
     begin
         What begins a transaction on the newest version.
-    target
-        The version that the table is set back to.
+    newest
+        The newest version.
     asked
         What is asked for.
     resolver
@@ -77,6 +79,8 @@ def restore_table(
     StorageError
         The store fails, so that it is not known whether files are there. Nothing was committed.
     """
+    at = asked.instant
+    target = snapshot_at(newest, None if at is not None else asked.target, at)
     for planned in range(1, _PLANNED_AT_MOST + 1):
         with begin() as transaction:
             if transaction.is_done:
@@ -94,7 +98,7 @@ def restore_table(
                 operation.parameters["version"] = json.dumps(target.version if at is None else None)
                 operation.parameters["timestamp"] = json.dumps(None if at is None else format_instant(at))
                 operation.metrics.update(plan.metrics)
-                operation.rows = RowNumbers.uncounted()
+                operation.rows = plan.rows
             try:
                 return plan.result(transaction.commit())
             except CommitConflictError:
@@ -189,6 +193,11 @@ class _Plan:
         if len(self.added):
             actions = recorded_adds(target.live, self.added)
             transaction.add_actions(action.with_members({"dataChange": True}) for action in actions)
+
+    @property
+    def rows(self) -> RowNumbers:
+        """How many rows come back, and how many go."""
+        return rows_of_swap(self._restored, self.base.live.table.take(self.removed))
 
     @property
     def metrics(self) -> dict[str, int]:

@@ -28,6 +28,8 @@ __all__ = [
     "Commit",
     "CommitTimes",
     "commit_info",
+    "open_snapshot",
+    "snapshot_at",
 ]
 
 #: The property that enables in-commit timestamps, and those that say since when they are enabled.
@@ -301,3 +303,23 @@ def _monotonic(entries: Mapping[int, LogEntry]) -> dict[int, int]:
         last = modified if last is None or modified > last else last + 1
         times[version] = last
     return times
+
+
+def open_snapshot(log: LogDirectory, version: int | None = None, millis: int | None = None) -> Snapshot:
+    """Return a version of a table, or the newest one at an instant in milliseconds since 1970; else the newest one.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such version, or the instant is before the first or after the last commit.
+    """
+    return Snapshot.load(log, version) if millis is None else snapshot_at(Snapshot.load(log), millis=millis)
+
+
+def snapshot_at(opened: Snapshot, version: int | None = None, millis: int | None = None) -> Snapshot:
+    """Return the same as `open_snapshot` of the table of a snapshot that is open, or that one again.
+
+    An instant after the last commit that is open is not looked for.
+    """
+    chosen = version if millis is None else CommitTimes(opened.log, opened).version_at(millis)
+    return opened if chosen in (None, opened.version) else Snapshot.load(opened.log, chosen)

@@ -15,6 +15,7 @@ from deltaberg.delta.alter.columns_of_rows import merge_columns, replace_schema
 from deltaberg.delta.change.replace import replace_rows, total_rows
 from deltaberg.delta.change.row_changes import rewrite_strategy
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
+from deltaberg.delta.data.swapped_files import live_rows
 from deltaberg.delta.rows.row_rules import record_marks, rules_of
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
 from deltaberg.delta.schema.new_columns import partition_names
@@ -108,13 +109,13 @@ def overwrite_rows(
     if not dynamic:
         transaction.read(condition, timezone)
         transaction.remove_files(old)
-        operation.rows.deleted = _live_rows(old)
+        operation.rows.deleted = live_rows(old)
     written = _write(transaction, rows, options)
     operation.rows.inserted = total_rows(written)
     if bound is not None and which.check:
         _check_where(written, bound, str(condition), before)
     if dynamic and len(written):
-        operation.rows.deleted = _live_rows(_replace_partitions(transaction, before, written))
+        operation.rows.deleted = live_rows(_replace_partitions(transaction, before, written))
     transaction.add_files(written)
 
 
@@ -199,13 +200,6 @@ def _check_where(written: pa.Table, bound: Bound, condition: str, table: Snapsho
 def _partition_arrays(written: pa.Table) -> list[pa.Array]:
     structs = as_array(written.column("partition"))
     return [pc.struct_field(structs, index) for index in range(structs.type.num_fields)]
-
-
-def _live_rows(files: pa.Table) -> int | None:
-    """Return the number of rows of live files that are not deleted; None if a file does not tell."""
-    hidden = pc.fill_null(pc.struct_field(files.column("deletionVector"), "cardinality"), 0)
-    rows: int | None = pc.sum(pc.subtract(files.column("numRecords"), hidden), skip_nulls=False, min_count=0).as_py()
-    return rows
 
 
 def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table) -> pa.Table:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from deltaberg.errors import ObjectNotFoundError, in_context
+from deltaberg.errors import CorruptMetadataError, ObjectNotFoundError, in_context
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, read_metadata
 from deltaberg.storage.base import ObjectMeta
@@ -42,6 +42,22 @@ class LoadedTable:
     def prefix(self) -> str:
         """What recorded paths below the table begin with, mostly."""
         return f"{self.metadata.location.rstrip('/')}/"
+
+    def check_same(self, newer: LoadedTable) -> None:
+        """Refuse the metadata of another table that has replaced this one.
+
+        Raises
+        ------
+        CorruptMetadataError
+            Its ``table-uuid`` is another one.
+        """
+        before, now = self.metadata.table_uuid, newer.metadata.table_uuid
+        if before not in (None, now):
+            raise CorruptMetadataError(
+                f"the table-uuid changed from {before} to {now}: this is another table",
+                hint="open the table again",
+                table=str(self.root),
+            )
 
 
 def load_file(file: Location, store: StoreSpec) -> TableMetadata:

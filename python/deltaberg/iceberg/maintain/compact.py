@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -29,7 +29,8 @@ from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.change.changed_rows import NewFiles
-from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.maintain.compact import Compaction, MovedFiles, Rewrite, compact_table
+from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.packing import PackedFile
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder
 from deltaberg.table.maintain.row_trail import RowTrail
@@ -37,7 +38,19 @@ from deltaberg.table.read.plan import Plan, file_numbers
 from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.transaction.operation import Operation
 
-__all__ = ["IcebergRewrite"]
+__all__ = ["IcebergRewrite", "compact_iceberg"]
+
+#: Files of more than so many times the target size are divided, as iceberg-spark does it.
+_DIVIDED_FROM = 1.8
+
+
+def compact_iceberg(
+    begin: Callable[[], Transaction], newest: Callable[[], object], compaction: Compaction
+) -> CompactResult:
+    """Write files anew, as `compact_table` does. A purge divides none."""
+    if compaction.purge is None:
+        compaction = replace(compaction, packing=replace(compaction.packing, divided_from=_DIVIDED_FROM))
+    return compact_table(begin, newest, compaction, IcebergRewrite)
 
 
 class IcebergRewrite(Rewrite[Transaction]):

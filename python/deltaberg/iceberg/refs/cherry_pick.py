@@ -24,7 +24,7 @@ from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 
-__all__ = ["Picks", "cherry_pick", "pick_snapshot", "publish_snapshot", "staged_snapshot"]
+__all__ = ["Picks", "about_pick", "cherry_pick", "pick_snapshot", "publish_snapshot", "staged_snapshot"]
 
 #: What an entry inherits from the manifest list that it is committed with.
 _INHERITED = ("snapshot_id", "sequence_number", "file_sequence_number", "first_row_id")
@@ -93,7 +93,7 @@ def pick_snapshot(picks: Picks, picked: Snapshot) -> CommitResult:
     CommitConflictError
         As for `cherry_pick`.
     """
-    options = replace(picks.options, properties={**(picks.options.properties or {}), **_about(picked)})
+    options = replace(picks.options, properties={**(picks.options.properties or {}), **about_pick(picked)})
     transaction = picks.begin(options)
     try:
         return _commit(transaction, picked)
@@ -112,7 +112,7 @@ def _commit(transaction: Transaction, picked: Snapshot) -> CommitResult:
         return transaction.commit()
 
 
-def _about(picked: Snapshot) -> dict[str, str]:
+def about_pick(picked: Snapshot) -> dict[str, str]:
     """Return what the summary of a new snapshot says about the one that it was picked from."""
     wap_id = picked.summary.get(WAP_ID)
     return {SOURCE: str(picked.snapshot_id), **({PUBLISHED: wap_id} if wap_id else {})}

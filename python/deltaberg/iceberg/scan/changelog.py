@@ -36,7 +36,7 @@ from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan_options import scan_options
 from deltaberg.table.read.source import FILE_NUMBER
 
-__all__ = ["Changelog", "ChangelogSource", "chosen_changelog", "refuse_options"]
+__all__ = ["Changelog", "ChangelogSource", "changes_of"]
 
 _UPDATE_BEFORE, _UPDATE_AFTER = "UPDATE_BEFORE", "UPDATE_AFTER"
 _TYPE = constant_column(TYPE.name)
@@ -60,7 +60,31 @@ class Changelog:
     identifiers: tuple[str, ...] = ()
 
 
-def refuse_options(net: bool, updates: bool | None, identifiers: str | Iterable[str] | None) -> None:
+def changes_of(
+    source: IcebergSource,
+    snapshots: Sequence[Snapshot],
+    carry_over: bool,
+    net: bool,
+    updates: bool | None,
+    identifiers: str | Iterable[str] | None,
+) -> ChangesSource:
+    """Return the changes of some snapshots, as the arguments of ``changes`` ask for them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They contradict each other, or no column identifies rows.
+    ColumnNotFoundError
+        The table has no such column.
+    """
+    if checked_flag("carry_over", carry_over):
+        _refuse_options(net, updates, identifiers)
+        return ChangesSource(source, snapshots)
+    ids = source.metadata.current_schema.identifier_field_ids
+    return ChangelogSource(source, snapshots, _chosen_changelog(source.schema, ids, net, updates, identifiers))
+
+
+def _refuse_options(net: bool, updates: bool | None, identifiers: str | Iterable[str] | None) -> None:
     """Refuse what is asked of a changelog, where rows that were carried over are to be kept."""
     if net or updates or identifiers is not None:
         raise InvalidArgumentError(
@@ -69,7 +93,7 @@ def refuse_options(net: bool, updates: bool | None, identifiers: str | Iterable[
         )
 
 
-def chosen_changelog(
+def _chosen_changelog(
     schema: Struct, ids: Sequence[int], net: bool, updates: bool | None, identifiers: str | Iterable[str] | None
 ) -> Changelog:
     """Return the changelog that arguments ask for.

@@ -29,6 +29,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import count_up
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.arguments import checked_integer
 from deltaberg.table.read.all_files import AllFiles
 from deltaberg.table.read.source import FILE_NUMBER, require_free_names
 
@@ -40,7 +41,7 @@ __all__ = [
     "TYPE",
     "ChangedFiles",
     "ChangesSource",
-    "snapshots_between",
+    "changed_range",
 ]
 
 #: The kinds of changes, as iceberg-spark names them.
@@ -69,7 +70,23 @@ class ChangedFiles(NamedTuple):
         return cls(files.set_column(0, FILE_NUMBER, count_up(0, len(files))).combine_chunks(), keys)
 
 
-def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot | None) -> list[Snapshot]:
+def changed_range(opened: IcebergSource, start: int | None, end: int | None) -> tuple[IcebergSource, list[Snapshot]]:
+    """Return the rows of the last snapshot of a range, and all of its snapshots; ``start`` is none of them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        One of both is no number.
+    VersionNotFoundError
+        The table has no such snapshots, or ``start`` did not lead to ``end``.
+    """
+    start = checked_integer("start", start, "pass the number of a snapshot, or None")
+    end = checked_integer("end", end, "pass the number of a snapshot, or None")
+    last = opened.snapshot if end is None else opened.metadata.snapshot_by_id(end)
+    return opened.at(last), _snapshots_between(opened.metadata, start, last)
+
+
+def _snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot | None) -> list[Snapshot]:
     """Return the snapshots after ``start`` up to ``end``, the oldest first; all of them without a start.
 
     Raises

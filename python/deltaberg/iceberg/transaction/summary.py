@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES
+from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Struct
+from deltaberg.table.transaction.operation import RowNumbers
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["CLONED_FROM", "REPLACES_PARTITIONS", "Tally", "is_recorded", "snapshot_summary"]
+__all__ = ["CLONED_FROM", "REPLACES_PARTITIONS", "Tally", "is_recorded", "rows_of", "snapshot_summary"]
 
 #: What the summary says of a snapshot whose files replace all files of their partitions.
 REPLACES_PARTITIONS = "replace-partitions"
@@ -31,6 +33,11 @@ _TOTALS = ("data-files", "delete-files", "records", "files-size", "position-dele
 #: Removed data files and their rows are called deleted.
 _DELETED = ("data-files", "records")
 _VECTORS = "dvs"
+#: What deletes rows by other means than deletion vectors.
+_BESIDE_VECTORS = (
+    *(f"deleted-{name}" for name in _DELETED),
+    *(f"{way}-{name}" for way in ("added", "removed") for name in _KIND.values()),
+)
 #: What the summary says of single partitions.
 _HAS_PARTITIONS, _OF_PARTITION = "partition-summaries-included", "partitions."
 #: What else it says of any snapshot.
@@ -203,6 +210,47 @@ def snapshot_summary(
     own = {name: str(count) for name, count in changes.items()}
     marks = {REPLACES_PARTITIONS: "true"} if tally.replaces_partitions else {}
     return {**(extra or {}), _OPERATION: operation, **marks, **own, **tally.partition_changes}
+
+
+def rows_of(snapshot: Snapshot, before: Mapping[str, str] | None) -> RowNumbers:
+    """Return how many rows a snapshot has inserted, updated and deleted, as far as its summary says so.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot.
+    before
+        The summary of its parent, without anything if there is no parent; None if the table has that no more.
+
+    Examples
+    --------
+    >>> rows_of(Snapshot(7, 100, 1, summary=snapshot_summary("append", Tally(), None)), {}).deleted
+    0
+    """
+    summary, operation = snapshot.summary, snapshot.operation
+    # Writers that count leave out what is zero, and others leave out all.
+    if whole_number(summary.get("total-records", ""), 0) is None:
+        return RowNumbers.uncounted()
+    if operation == "append":
+        return RowNumbers(inserted=_stated(summary, "added-records"))
+    if operation == "replace":
+        return RowNumbers()
+    if operation != "delete" or before is None or _stated(summary, "added-data-files") != 0:
+        return RowNumbers.uncounted()
+    if not any(_stated(summary, f"added-{_FILES[kind]}") != 0 for kind in _KIND):
+        # All rows of the files are gone with them, unless some were gone before.
+        had_none = all(_stated(before, f"total-{_ROWS[kind]}") == 0 for kind in _KIND)
+        return RowNumbers(deleted=_stated(summary, "deleted-records") if had_none else None)
+    if any(_stated(summary, name) != 0 for name in _BESIDE_VECTORS):
+        return RowNumbers(deleted=None)
+    # A vector takes in the one before it.
+    added, removed = (_stated(summary, f"{way}-{_ROWS[POSITION_DELETES]}") for way in ("added", "removed"))
+    return RowNumbers(deleted=None if added is None or removed is None else added - removed)
+
+
+def _stated(summary: Mapping[str, str], name: str) -> int | None:
+    """Return a count of a summary, of which zeros are left out; None if it is none."""
+    return whole_number(summary.get(name, "0"), 0)
 
 
 def is_recorded(name: str) -> bool:

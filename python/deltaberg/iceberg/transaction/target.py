@@ -17,7 +17,7 @@ from deltaberg.iceberg.updates.updates import SetSnapshotRef, Update
 from deltaberg.table.arguments import checked_properties, refuse_recorded
 from deltaberg.table.commit.commit_options import CommitOptions
 
-__all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget", "moves_reference"]
+__all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget"]
 
 #: What summaries of snapshots call the id under which one is staged, and under which one was published.
 WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
@@ -129,12 +129,3 @@ class SnapshotTarget:
             return []
         ref = base.all_refs.get(self.branch) or SnapshotRef(snapshot_id, "branch")
         return [SetSnapshotRef(self.branch, replace(ref, snapshot_id=snapshot_id))]
-
-
-def moves_reference(before: TableMetadata, after: TableMetadata) -> bool:
-    """Return whether a branch or a tag names another snapshot than before; one that is new does so if it is main."""
-    known = before.all_refs
-    return any(
-        ref.snapshot_id != known[name].snapshot_id if name in known else name == MAIN
-        for name, ref in after.all_refs.items()
-    )

@@ -30,10 +30,10 @@ from deltaberg.iceberg.transaction.conflict import Claims, are_deleted_from, che
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles, Regrouping
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
-from deltaberg.iceberg.transaction.result import commit_result
+from deltaberg.iceberg.transaction.result import commit_result, rows_of_moves
 from deltaberg.iceberg.transaction.summary import Tally
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
-from deltaberg.iceberg.transaction.target import SnapshotTarget, moves_reference
+from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.iceberg.updates.metadata_changes import MetadataChanges
 from deltaberg.iceberg.updates.requirements import Requirement, requirements_of
@@ -481,7 +481,7 @@ class Transaction(shared.Transaction):
             snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
             operations=without_deleted(self._operations) if self.claims.shares_deletes else self._operations,
-            moves=not has_snapshot and moves_reference(self._loaded.metadata, self.metadata),
+            moved=None if has_snapshot else rows_of_moves(self._loaded.metadata, self.metadata),
         )
         if self._committed is not None and committed is not None:
             self._committed(loaded)

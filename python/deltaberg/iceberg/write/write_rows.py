@@ -21,11 +21,14 @@ from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.rows.row_spec import write_rows
+from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema.arrow import as_array
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.change.strategies import COPY_ON_WRITE
 from deltaberg.table.change.target import change_matching
+from deltaberg.table.read.plan import make_plan
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.row_rules import RowCheck, check_of_replaced
@@ -121,7 +124,7 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int
     """Remove the rows of the partitions that new files are in; return how many these are, and how many are copied.
 
     Files of other specs are removed as a whole, if their partition values prove that this is right, else read, and
-    their other rows are written to new files. Nobody knows how many rows there were in files with delete files.
+    their other rows are written to new files.
     """
     new = set(files.keys)
     transaction.claims.partitions.update((files.spec.spec_id, key) for key in new)
@@ -137,9 +140,20 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int
     if paths:
         held = pc.is_in(source.manifests.column("number"), value_set=pa.array(sorted(chosen.manifests), pa.int32()))
         transaction.remove_files(paths, source.manifests.filter(held))
-    pending = any(one.content != DATA for one in transaction.pending.added)
-    has_deletes = hidden or pending or len(data) < len(source.manifests)
-    return (None if paths and has_deletes else dropped + chosen.rows - copied), copied
+    gone: int | None = 0
+    if paths and (hidden or any(one.content != DATA for one in transaction.pending.added)):
+        gone = None
+    elif paths and len(data) < len(source.manifests):
+        gone = _hidden_rows(source, paths)
+    return (None if gone is None else dropped + chosen.rows - copied - gone), copied
+
+
+def _hidden_rows(source: IcebergSource, paths: Sequence[str]) -> int | None:
+    """Return how many rows of files deletion vectors hide; None where delete files apply, which are not read."""
+    plan = make_plan(source, TRUE)
+    chosen = plan.chosen(pc.is_in(as_array(plan.files.column("path")), value_set=pa.array(paths, pa.string())))
+    hidden: int | None = pc.sum(chosen.deleted_counts, skip_nulls=False, min_count=0).as_py()
+    return hidden
 
 
 class _Replaced:

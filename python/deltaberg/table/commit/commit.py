@@ -145,8 +145,10 @@ class CommitResult:
         The number of rows in the added files; None where a file does not tell.
     inserted_rows, updated_rows, deleted_rows, copied_rows
         How many rows are new, have new values, are gone, and were written anew as they were, because their files were;
-        None where nobody counted them: a file of which all rows go is not read, so that nobody knows how many position
-        delete files or equality delete files had left.
+        None where nobody counted them. A file of which all rows go is not read, so that nobody knows how many position
+        delete files or equality delete files had left. Of a restore and of a branch that moves, rows that are there
+        again are new, and metadata alone is asked: the log of a Delta table, as long as rows either come or go, and the
+        summaries of Iceberg snapshots, as long as these appended, rewrote or deleted.
     retries
         How often the change was prepared again because another commit came first.
     seconds

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -108,6 +108,10 @@ class OpenOptions:
     def millis(self) -> int | None:
         """The timestamp in milliseconds since 1970; None without one."""
         return None if self.timestamp is None else parse_instant(self.timestamp, self.zone)
+
+    def on_refs(self, refs: Container[str]) -> OpenOptions:
+        """Return the options without a branch or a tag that is none of these any more."""
+        return self if self.ref is None or self.ref in refs else replace(self, ref=None)
 
     def require_newest(self) -> None:
         """Refuse to write to a table that was opened in a past state, or from a place that it does not record.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -11,11 +12,12 @@ from typing import Any
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import at_fault, shown_value
 from deltaberg.signatures import public
+from deltaberg.table.arguments import check_flags, checked_kind, checked_seconds, integer_of, parse_instant
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.streaming.table_stream import TableStream
 
-__all__ = ["LATEST", "FollowRequest", "FollowedCommit", "follow", "read_token"]
+__all__ = ["LATEST", "FollowRequest", "FollowedCommit", "follow"]
 
 #: What begins after all that a table has.
 LATEST = "latest"
@@ -31,16 +33,53 @@ class FollowRequest:
         The first version of a Delta table, or the first snapshot of an Iceberg table, whose rows are given.
     millis
         The instant, in milliseconds since 1970, from which on commits are given.
+    token
+        The token of the commit after which others are given, or ``latest``.
     changes
         Whether to give all changes in place of added rows.
     skip_changes
         Whether commits that change or delete rows are passed over.
+    poll
+        How many seconds to wait where nothing is new; None to end there.
+    stop
+        What ends it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type.
     """
 
     version: int | None = None
     millis: int | None = None
+    token: str | None = None
     changes: bool = False
     skip_changes: bool = False
+    poll: float | None = None
+    stop: threading.Event | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self, "changes", "skip_changes")
+        if self.poll is not None:
+            object.__setattr__(self, "poll", checked_seconds("poll", self.poll))
+        if self.stop is not None:
+            checked_kind("stop", self.stop, threading.Event, "or leave it out")
+
+    @classmethod
+    def of(cls, start: Any, zone: dt.tzinfo, **others: Any) -> FollowRequest:
+        """Return the request whose beginning callers name in any way: see `follow` of tables."""
+        if start is None:
+            return cls(**others)
+        if isinstance(start, str) and (start == LATEST or start.lstrip().startswith("{")):
+            return cls(token=start, **others)
+        version = integer_of(start)
+        return cls(version, parse_instant(start, zone) if version is None else None, **others)
+
+    def position(self, stream: TableStream[Any], begin: Any) -> Any:
+        """Return where a stream goes on: after a token, or where the table has it begin."""
+        if self.token is None:
+            return begin
+        return stream.newest() if self.token == LATEST else stream.read_position(_read_token(self.token))
 
 
 @public
@@ -67,7 +106,7 @@ class FollowedCommit:
     is_initial: bool
 
 
-def read_token(token: str) -> dict[str, Any]:
+def _read_token(token: str) -> dict[str, Any]:
     """Return the JSON object that a token is."""
     try:
         recorded = json.loads(token)
@@ -84,8 +123,7 @@ def follow(
     stream: TableStream[Any],
     start: Any,
     scan_of: Callable[[ScanSource], Scan],
-    poll: float | None,
-    stop: threading.Event | None,
+    asked: FollowRequest,
 ) -> Iterator[FollowedCommit]:
     """Yield the commits of a stream that have rows, one after another.
 
@@ -97,13 +135,11 @@ def follow(
         Its position; None for its beginning.
     scan_of
         What makes a scan of the rows of a commit.
-    poll
-        How many seconds to wait where nothing is new; None to end there.
-    stop
-        What ends it.
+    asked
+        When it waits, and what ends it.
     """
     position = stream.initial() if start is None else start
-    ended = threading.Event() if stop is None else stop
+    ended = threading.Event() if asked.stop is None else asked.stop
     while True:
         for step in stream.steps(position):
             if ended.is_set():
@@ -113,5 +149,5 @@ def follow(
                 token = json.dumps(stream.record(step.end), separators=(",", ":"))
                 yield FollowedCommit(stream.commit_of(step.end), rows, token, step.is_initial)
             position = step.end
-        if poll is None or ended.wait(poll):
+        if asked.poll is None or ended.wait(asked.poll):
             return

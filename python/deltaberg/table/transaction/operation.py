@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -23,6 +23,12 @@ class RowNumbers:
     updated: int | None = 0
     deleted: int | None = 0
     copied: int | None = 0
+
+    @classmethod
+    def total(cls, numbers: Iterable[RowNumbers]) -> RowNumbers:
+        """Return the sums of some numbers."""
+        rows = list(numbers)
+        return cls(*(known_sum(getattr(one, column.name) for one in rows) for column in fields(cls)))
 
     @classmethod
     def uncounted(cls) -> RowNumbers:
@@ -84,7 +90,5 @@ def without_deleted(operations: Sequence[Operation]) -> list[Operation]:
 
 def row_sums(operations: Sequence[Operation]) -> tuple[int | None, int | None, int | None, int | None]:
     """Return the numbers of rows of several operations, in the order of `RowNumbers`."""
-    inserted, updated, deleted, copied = (
-        known_sum(getattr(operation.rows, one.name) for operation in operations) for one in fields(RowNumbers)
-    )
-    return inserted, updated, deleted, copied
+    rows = RowNumbers.total(operation.rows for operation in operations)
+    return rows.inserted, rows.updated, rows.deleted, rows.copied

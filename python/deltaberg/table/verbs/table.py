@@ -9,7 +9,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -17,23 +17,17 @@ from deltaberg.choices import MaintenanceStep, VerifyDepth
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions.build.filters import Filter
-from deltaberg.hints import Hint, at_fault, shown_value
+from deltaberg.hints import Hint
 from deltaberg.lists import listed
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnNames, column_names
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
-from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.arguments import (
     Instant,
     checked_choice,
     checked_flag,
     checked_kind,
-    checked_options,
-    checked_seconds,
-    integer_of,
-    parse_instant,
-    zone_of,
 )
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
@@ -430,21 +424,16 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """
         from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.packing import Packing
+        from deltaberg.table.maintain.purge import checked_upgrade
         from deltaberg.table.rows.row_options import RowOptions
 
         rows = RowOptions.of(arguments)
         packing = Packing(rows.target_file_size or 1, group_size=group_size, takes_all=True)
         zone, memory = self._options.timezone, arguments.get("memory")
         asked = Compaction(where, packing, rows, max_concurrent, memory, zone, None, dry_run, False, purge="all")
-        if upgrade_iceberg_compat is None:
+        to = checked_upgrade(upgrade_iceberg_compat, where)
+        if to is None:
             return self._rewrite(asked, arguments)
-        to = integer_of(upgrade_iceberg_compat)
-        if to not in (1, 2):
-            what = at_fault("upgrade_iceberg_compat", f"must be 1 or 2, not {shown_value(upgrade_iceberg_compat)}")
-            raise InvalidArgumentError(what, hint="pass 2, unless a reader knows version 1 alone")
-        if where is not None:
-            what = Hint("⟪where=⟫ does not go with ⟪upgrade_iceberg_compat=⟫, which is about the whole table")
-            raise InvalidArgumentError(what, hint="leave one of them out")
         commit: Any = arguments_of(DescribedArguments, arguments)
         return self._upgrade(to, asked, commit, lambda purge: self._rewrite(replace(asked, purge=purge), arguments))
 
@@ -690,21 +679,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """
         from deltaberg.table.maintain.cloning.cloned import CloneRequest
 
-        store = self._options.store if storage_options is None else StoreSpec(checked_options(storage_options))
-        asked = CloneRequest(
-            target,
-            shallow,
-            version,
-            timestamp,
-            self._options.zone,
-            replace,
-            properties,
-            catalog,
-            store,
-            dry_run,
-            CommitOptions.of(commit),
-        )
-        return self._clone(asked)
+        own, said = self._options, CommitOptions.of(commit)
+        state, clone = (version, timestamp, own.zone), (properties, catalog, own.store, storage_options)
+        return self._clone(CloneRequest(target, shallow, *state, replace, *clone, dry_run, said))
 
     @takes(ScanArguments)
     def follow(
@@ -770,24 +747,11 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         >>> [commit.rows.to_arrow()["id"].to_pylist() for commit in table.follow(first.token)]
         [[4]]
         """
-        from deltaberg.table.streaming.follow import LATEST, FollowRequest, follow, read_token
+        from deltaberg.table.streaming.follow import FollowRequest, follow
 
-        waits = None if poll is None else checked_seconds("poll", poll)
-        if stop is not None and not isinstance(stop, threading.Event):
-            raise InvalidArgumentError(
-                at_fault("stop", f"must be a threading.Event, not {type(stop).__name__}"), hint="or leave it out"
-            )
-        version, named = integer_of(start), start if isinstance(start, str) else ""
-        is_token = named.lstrip().startswith("{")
-        is_instant = start is not None and version is None and named != LATEST and not is_token
-        millis = parse_instant(cast("Instant", start), zone_of(self._options.timezone)) if is_instant else None
-        flags = checked_flag("changes", changes), checked_flag("skip_changes", skip_changes)
-        stream, begin = self._follow(FollowRequest(version, millis, *flags))
-        if named == LATEST:
-            begin = stream.newest()
-        elif is_token:
-            begin = stream.read_position(read_token(named))
-
+        flags = {"changes": changes, "skip_changes": skip_changes}
+        asked = FollowRequest.of(start, self._options.zone, poll=poll, stop=stop, **flags)
+        stream, begin = self._follow(asked)
         # Each commit is scanned with them.
         names = None if columns is None else column_names(columns)
 
@@ -795,7 +759,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             return self._scan(source, filter, names, None, options, execution)
 
         scan_of(stream.source)
-        return follow(stream, begin, scan_of, waits, stop)
+        return follow(stream, asked.position(stream, begin), scan_of, asked)
 
     @takes(RecordedArguments)
     def transaction(self, **commit: Unpack[RecordedArguments]) -> _Transaction_co:

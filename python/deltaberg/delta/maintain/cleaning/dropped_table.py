@@ -94,7 +94,7 @@ def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
             table=str(log.root),
         )
     options = VacuumOptions(dry_run=asked.dry_run, logging=False, is_drop=True)
-    drop = _Drop(snapshot, options, _unrecorded, asked.tasks)
+    drop = _Drop(snapshot, options, None, asked.tasks)
     if not asked.dry_run and not is_dropped:
         drop.check()
         check_conditional_put(log)
@@ -102,7 +102,7 @@ def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
         marked = Snapshot.load_dropped(log)
         if marked is None:
             raise _ended_by_others(log, snapshot.version + 1)
-        drop = _Drop(marked, options, _unrecorded, asked.tasks)
+        drop = _Drop(marked, options, None, asked.tasks)
     return drop.run()
 
 
@@ -128,10 +128,6 @@ class _Mark(Change):
 
     def look(self) -> Fate:
         return look_for_entry(self._log, self._version, self._data)
-
-
-def _unrecorded(*_: object) -> None:
-    """Record nothing: a log that is about to go needs no more commits."""
 
 
 def _ended_by_others(log: LogDirectory, version: int) -> CommitConflictError:

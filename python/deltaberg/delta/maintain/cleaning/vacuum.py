@@ -21,26 +21,26 @@ from deltaberg.delta.maintain.cleaning.vacuum_mark import read_mark, write_mark
 from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import CommitConflictError, DeltabergError
 from deltaberg.table.maintain.cleanup import STRAY, CleanupResult, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
 from deltaberg.table.removal import FileKind
 
-__all__ = ["RecordVacuum", "Vacuum", "vacuum_table"]
-
-#: Commits an operation without other changes: its name, parameters and metrics.
-RecordVacuum = Callable[[str, Mapping[str, str], Mapping[str, int]], object]
+__all__ = ["Vacuum", "vacuum_table"]
 
 _TABLE_FILE = FileKind("a file of the table", re.compile(rf"(?!{LOG_DIRECTORY}(?:/|$)).+", re.DOTALL))
 #: Stores on which each vacuum is recorded as commits, unless the caller says otherwise, as delta-spark does it.
 _RECORDING = frozenset({"file", "hdfs", "wasb", "wasbs", "abfs", "abfss", "adl", "az", "gs"})
+#: How often it tries to record its beginning or its end where others change the table.
+_ATTEMPTS = 10
 #: How many files are deleted before newer commits are asked again, here and by the tasks of an engine.
 _AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
 
 
 def vacuum_table(
-    snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum, tasks: FileTasks | None = None
+    snapshot: Snapshot, options: VacuumOptions, begin: Callable[[], Transaction], tasks: FileTasks | None = None
 ) -> CleanupResult:
     """Delete the files that no retained version needs, or find them.
 
@@ -50,8 +50,8 @@ def vacuum_table(
         The newest version.
     options
         What is asked for.
-    record
-        Commits the beginning and the end.
+    begin
+        What begins a transaction on the newest version, by which the beginning and the end are recorded.
     tasks
         What lists a large table, and deletes many files, in place of this process.
 
@@ -68,18 +68,22 @@ def vacuum_table(
         The store failed.
     """
     check_writable(snapshot)
-    return Vacuum(snapshot, options, record, tasks).run()
+    return Vacuum(snapshot, options, begin, tasks).run()
 
 
 class Vacuum:
     """The deletion of files that `VacuumCandidates` finds."""
 
     def __init__(
-        self, snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum, tasks: FileTasks | None
+        self,
+        snapshot: Snapshot,
+        options: VacuumOptions,
+        begin: Callable[[], Transaction] | None,
+        tasks: FileTasks | None,
     ) -> None:
         self._snapshot = snapshot
         self._options = options
-        self._record = record
+        self._begin = begin
         self._begun = time.monotonic()
         self._log = snapshot.log
         self._candidates = VacuumCandidates(snapshot, options, tasks)
@@ -119,6 +123,19 @@ class Vacuum:
             # What was done is done, and is to be told.
             warnings.append(f"the end of the vacuum could not be recorded: {error.message}")
         return self._result(pa.concat_tables(gone) if gone else files, failed, tuple(warnings))
+
+    def _record(self, operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
+        """Commit an operation without other changes.
+
+        It depends on nothing that others may change: a restore by deltalake changes protocol and metadata each time.
+        """
+        if self._begin is None:
+            # A log that is about to go needs no more commits.
+            return
+        for left in reversed(range(_ATTEMPTS)):
+            with suppress(*((CommitConflictError,) if left else ())):
+                self._begin().commit(operation, parameters, metrics=metrics, even_if_empty=True)
+                return
 
     def _start(self, files: pa.Table) -> tuple[dict[str, str], dict[str, int]]:
         """Return parameters and metrics of the beginning, in the words of delta-spark."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class VacuumOptions:
     dry_run: bool = True
     enforce_retention_duration: bool = True
     full: bool | None = None
-    keep_versions: int | Iterable[int] | None = None
+    keep_versions: Any = None
     inventory: Any = None
     untracked_hours: float = 24
     logging: bool | None = None

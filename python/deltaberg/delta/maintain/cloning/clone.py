@@ -31,6 +31,7 @@ from deltaberg.delta.maintain.restorable import (
     is_rearranged,
     lost_files,
 )
+from deltaberg.delta.snapshot.history import snapshot_at
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -62,8 +63,7 @@ _OF_SOURCE: dict[str, object] = {"baseRowId": None, "defaultRowCommitVersion": N
 
 
 def clone_table(
-    source: Snapshot,
-    newest: Callable[[], Snapshot],
+    opened: Snapshot,
     resolver: PathResolver,
     asked: CloneRequest,
     tasks: FileTasks | None = None,
@@ -72,10 +72,8 @@ def clone_table(
 
     Parameters
     ----------
-    source
-        The version.
-    newest
-        Returns the newest version of that table.
+    opened
+        The version that is open.
     resolver
         Locates its files.
     asked
@@ -96,10 +94,12 @@ def clone_table(
     StorageError
         A store fails. Nothing was committed.
     """
+    instant = asked.instant
+    source = snapshot_at(opened if instant is None else opened.newer(), asked.version, instant)
     log = LogDirectory(parse_location(asked.target), asked.store)
     check_apart(source.log.store, source.log.root, log.store, log.root)
     for left in reversed(range(_PLANNED_AT_MOST)):
-        plan = _planned(source, newest, resolver, asked, log, tasks)
+        plan = _planned(source, opened.newer, resolver, asked, log, tasks)
         if asked.dry_run:
             plan.rehearse()
             return plan.result(None)

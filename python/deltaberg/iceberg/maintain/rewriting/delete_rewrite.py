@@ -25,6 +25,7 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.table.change.conditions import file_condition
 from deltaberg.table.change.match import scan_of_rows
 from deltaberg.table.change.positions import RowPositions
+from deltaberg.table.commit.commit import CommitPolicy
 from deltaberg.table.read.plan import file_numbers
 
 __all__ = ["DeleteRewrite", "DeletesRequest", "rewrite_deletes"]
@@ -133,7 +134,7 @@ def rewrite_deletes(
     make: Callable[[Transaction], DeleteRewrite],
     *,
     dry_run: bool = False,
-    retries: int | None = None,
+    policy: CommitPolicy | None = None,
 ) -> RewriteDeletesResult:
     """Rewrite delete files, and plan that anew on top of what others have committed meanwhile if it does not fit.
 
@@ -147,15 +148,15 @@ def rewrite_deletes(
         Plans the rewrite of a transaction.
     dry_run
         Only plan it.
-    retries
-        How often it is planned anew at most; None for a number of times.
+    policy
+        How the commit is tried, which bounds how often it is planned anew.
 
     Raises
     ------
     CommitConflictError
         Others got in the way every time. Nothing was committed.
     """
-    left = _MOST_PLANS if retries is None else min(retries, _MOST_PLANS)
+    left = _MOST_PLANS if policy is None else min(policy.retries, _MOST_PLANS)
     while True:
         try:
             return _rewrite(begin(), make, dry_run=dry_run)

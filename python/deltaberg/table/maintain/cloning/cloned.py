@@ -11,7 +11,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
 from deltaberg.signatures import public
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.arguments import check_flags, checked_integer, checked_properties, parse_instant
+from deltaberg.table.arguments import check_flags, checked_integer, checked_options, checked_properties, parse_instant
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.whole_numbers import counted
@@ -39,8 +39,8 @@ class CloneRequest:
         Properties of the clone, in addition to those of the source.
     catalog
         The catalog that names the clone.
-    store
-        How the store of the clone is opened.
+    source_store, storage_options
+        How the store of the source is opened, and how that of the clone is, if it is another one.
     dry_run
         Whether nothing is to be written.
     commit
@@ -60,7 +60,8 @@ class CloneRequest:
     replace: bool
     properties: Mapping[str, Any] | None
     catalog: Any
-    store: StoreSpec
+    source_store: StoreSpec
+    storage_options: Any
     dry_run: bool
     commit: CommitOptions = field(default_factory=CommitOptions)
 
@@ -73,7 +74,13 @@ class CloneRequest:
             raise InvalidArgumentError(
                 Hint("⟪version⟫ and ⟪timestamp⟫ cannot be combined"), hint="leave one of them out"
             )
-        _ = self.instant
+        _ = self.instant, self.store
+
+    @property
+    def store(self) -> StoreSpec:
+        """How the store of the clone is opened."""
+        options = self.storage_options
+        return self.source_store if options is None else StoreSpec(checked_options(options))
 
     @property
     def instant(self) -> int | None:
