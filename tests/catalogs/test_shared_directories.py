@@ -156,7 +156,8 @@ def test_expiry_where_two_names_have_gone_apart(catalog: Any, tmp_path: Path) ->
     past.append(ids(9))
     _aged(tmp_path / "t")
     before = past.metadata_location
-    for act in (*_EXPIRIES, lambda table: table.remove_orphan_files(**_NOW)):
+    acts: list[Callable[[Any], Any]] = [*_EXPIRIES, lambda table: table.remove_orphan_files(**_NOW)]
+    for act in acts:
         with pytest.raises(InvalidArgumentError, match="its newest metadata does not know"):
             act(past)
     assert (past.refresh().metadata_location, ids_of(table.refresh())) == (before, [1])

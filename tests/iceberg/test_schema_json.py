@@ -292,7 +292,9 @@ def test_order_0_is_no_order() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        *((value, "a schema is not a JSON object") for value in (None, 5, [])),
+        (None, "a schema is not a JSON object"),
+        (5, "a schema is not a JSON object"),
+        ([], "a schema is not a JSON object"),
         ({}, "of type None, not struct"),
         ({"type": "list"}, "of type list, not struct"),
         ({"type": "struct"}, "a struct has no fields"),

@@ -337,6 +337,7 @@ _SOURCES = Door(
             "snapshot-property.NAME says it": ("commit_properties",),
             "append(frame) and overwrite(frame) of a table take it": (
                 *("allow_truncation", "check", "isolation", "safe", "strategy", "unsafe_single_writer"),
+                *("append memory", "overwrite memory"),
             ),
             "what is read is always looked at": ("validate",),
         }

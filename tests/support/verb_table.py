@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaberg import CommitPolicy, MaintenancePolicy, ParquetOptions, Scan, ScanOptions, create_table
+from deltaberg.delta.checkpoint.layout import CheckpointLayout
 from deltaberg.delta.table import DeltaTable
 from deltaberg.delta.table_transaction import DeltaTransaction
 from deltaberg.errors import ArgumentNameError, DeltabergError
@@ -86,7 +87,6 @@ _RIGHT: dict[str, Any] = {
     "end": None,
     "end_version": None,
     "identifier_columns": ["id"],
-    "layout": None,
     "location": None,
     "mode": "symlink_format_manifest",
     "n": 1,
@@ -115,6 +115,7 @@ _RIGHT: dict[str, Any] = {
     "min_manifests": 2,
     "z_order_by": "id",
     "isolation": "serializable",
+    "layout": CheckpointLayout(),
     "limit": 1,
     "max_concurrent": 1,
     "max_deleted": 0.5,

@@ -171,11 +171,9 @@ def test_a_maintenance_tells_its_steps(tmp_path: Path, format: Format) -> None:
 _AT_ONCE = {
     "appends": "a scan",
     "changes": "a scan",
-    "checkpoint": "one file",
     "cleanup_metadata": "small files of one directory",
     "compact_log": "one file",
     "compute_partition_stats": "one file",
-    "compute_table_stats": "one file",
     "expired_tombstones": "a table in memory",
     "explain": "metadata",
     "explain_append": "metadata",
@@ -194,7 +192,6 @@ _AT_ONCE = {
     "to_batches": "gives one batch after the other",
     "to_reader": "gives one batch after the other",
     "to_spark": "Spark shows its own progress",
-    "verify": "looks at files without changing them",
 }
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from deltaberg.catalogs.base import Catalog
     from deltaberg.catalogs.names import Identifier
     from deltaberg.iceberg.place import IcebergPlace
+    from deltaberg.table.rows.progress import ProgressSum
 
 __all__ = ["convert_to_iceberg"]
 
@@ -109,6 +110,7 @@ def convert_to_iceberg(
     from deltaberg.table.maintain.cloning.clone_places import check_apart
     from deltaberg.table.open.new_table import NewTable
     from deltaberg.table.open.tables_there import check_format, formats_at
+    from deltaberg.table.rows.progress import summed
 
     checked_choice("mode", mode, get_args(ConvertMode), "leave it out to have a table that is there reported")
     options = OpenOptions(storage_options=arguments.get("storage_options"))
@@ -126,15 +128,19 @@ def convert_to_iceberg(
     partition = Struct() if partition_by is None else as_table_schema(partition_by)
 
     def create() -> CommitResult:
+        with summed(arguments.get("progress")) as total:
+            return created(total)
+
+    def created(total: ProgressSum) -> CommitResult:
         version, _ = given_properties(new.properties)
-        tree = find_tree(options.store, root, partition, version)
+        tree = find_tree(options.store, root, partition, version, total.add)
         table = replace(
             new,
             schema=tree.columns,
             partition_by=[(name,) for name in partition.names],
             properties={**new.properties, **shared},
         )
-        run = place.create(table, commit)
+        run = place.create(table, replace(commit, progress=total.next_write()))
         with run.transaction:
             add_found_files(run.transaction, tree.files, tree.footers, root)
             return replace(place.commit(run, "append"), ignored_files=tree.ignored)

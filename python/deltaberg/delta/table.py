@@ -9,7 +9,6 @@ import time
 # What writes is loaded by the first write: it has more modules than all that reads.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import pyarrow as pa
@@ -55,7 +54,15 @@ from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.shown_progress import receiver
-from deltaberg.table.verbs.shared_arguments import CommitArguments, DeltaTableArguments, NotedArguments, ScanArguments
+from deltaberg.table.verbs.shared_arguments import (
+    CommitArguments,
+    DeltaTableArguments,
+    NotedArguments,
+    ProgressArguments,
+    ScanArguments,
+    StatisticsArguments,
+    arguments_of,
+)
 from deltaberg.table.verbs.table import Table, operations_of
 
 if TYPE_CHECKING:
@@ -82,6 +89,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
+    from deltaberg.table.rows.progress import Told
     from deltaberg.table.streaming.follow import FollowRequest
     from deltaberg.table.streaming.table_stream import TableStream
 
@@ -390,7 +398,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         source = ChangesSource(*own, self._snapshot, first, times, derived=derived)
         return self._scan(source, filter, columns, limit, options, execution)
 
-    def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
+    @takes(ProgressArguments)
+    def checkpoint(self, layout: CheckpointLayout | None = None, **shown: Unpack[ProgressArguments]) -> CheckpointInfo:
         """Write a checkpoint of this version, so that readers need not replay the log up to it.
 
         The properties ``delta.checkpoint.writeStatsAsJson`` and ``delta.checkpoint.writeStatsAsStruct`` choose how it
@@ -400,6 +409,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ----------
         layout
             The form of the checkpoint; by default the one that the property ``delta.checkpointPolicy`` asks for.
+        **shown
+            ``progress``, as for `Verbs`: it counts the files of the table that the checkpoint has so far.
 
         Returns
         -------
@@ -425,8 +436,10 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ('00000000000000000000.checkpoint.parquet',)
         """
         from deltaberg.delta.after_commit.checkpoints import write_checkpoint
+        from deltaberg.table.rows.progress import summed
 
-        return write_checkpoint(self._snapshot, layout)
+        with summed(shown.get("progress")) as total:
+            return write_checkpoint(self._snapshot, layout, told=total.add)
 
     def compact_log(self, first: int, last: int) -> str:
         """Write one file to the log that stands in for the commits of a range of versions, both included.
@@ -643,8 +656,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
         return vacuum_table(self._newest(), options, begin, self._file_tasks)
 
-    @takes(CommitArguments)
-    def compute_statistics(self, where: Filter | None = None, **commit: Unpack[CommitArguments]) -> CommitResult:
+    @takes(StatisticsArguments)
+    def compute_statistics(self, where: Filter | None = None, **arguments: Unpack[StatisticsArguments]) -> CommitResult:
         """Compute the statistics of data files from their rows, for files that lack them or have some of other columns.
 
         Filters leave out files by their statistics, and some writers record none. The columns are those that new files
@@ -656,8 +669,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ----------
         where
             Only files in which rows can match this condition; by default all.
-        **commit
-            How the commit is made, from ``user_metadata`` on: see `Verbs`.
+        **arguments
+            The zone of timestamps without one in the condition, and how the commit is made: see `Verbs`.
 
         Returns
         -------
@@ -679,8 +692,10 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         """
         self._options.require_newest()
         from deltaberg.delta.alter.recomputed_statistics import recompute_statistics
+        from deltaberg.table.rows.row_options import RowOptions
 
-        return recompute_statistics(self._transaction_of(commit), where)
+        zone, commit = RowOptions.of(arguments).timezone, arguments_of(CommitArguments, arguments)
+        return recompute_statistics(self._transaction_of(commit), where, zone)
 
     @takes(CommitArguments)
     def drop_feature(
@@ -741,11 +756,25 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         (False, 1)
         """
         from deltaberg.delta.maintain.feature_drop import FeatureDrop
+        from deltaberg.table.rows.progress import shared_progress
 
         self._options.require_newest()
-        begin, zone = partial(self._transaction_of, commit), self._options.timezone
-        compact, alter = partial(self._compact, begin), lambda: self.refresh().alter(**commit)
-        return FeatureDrop(name, truncate_history, dry_run, zone, self._newest, begin, alter, compact).run()
+        with shared_progress(commit) as next_commit:
+
+            def compact(asked: Compaction) -> CompactResult:
+                self.refresh()
+                return self._rewrite(asked, next_commit())
+
+            drop = FeatureDrop(
+                name,
+                truncate_history,
+                dry_run,
+                self._newest,
+                lambda: self._transaction_of(next_commit()),
+                lambda: self.refresh().alter(**next_commit()),
+                compact,
+            )
+            return drop.run()
 
     def _begin(self, options: CommitOptions) -> DeltaTransaction:
         from deltaberg.delta.maintain.auto_compact import compact_after
@@ -766,11 +795,11 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         return compact_table(begin, self.refresh, compaction, DeltaRewrite)
 
     def _upgrade(
-        self, to: int, asked: Compaction, commit: Mapping[str, Any], rewrite: Callable[[Purge], CompactResult]
+        self, to: int, asked: Compaction, next_commit: Callable[[], Any], rewrite: Callable[[Purge], CompactResult]
     ) -> CompactResult:
         from deltaberg.delta.alter.compatibility_upgrade import CompatibilityUpgrade
 
-        upgrade = CompatibilityUpgrade(to, self._newest, lambda: self.refresh().alter(**commit), rewrite)
+        upgrade = CompatibilityUpgrade(to, self._newest, lambda: self.refresh().alter(**next_commit()), rewrite)
         return upgrade.run(dry_run=asked.dry_run)
 
     def _transaction_of(self, said: Any) -> Any:
@@ -792,10 +821,10 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         DELTA.refuse(asked, self.location)
         return clone_table(self._snapshot, self._resolver, asked, self._file_tasks)
 
-    def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+    def _verify(self, depth: VerifyDepth, told: Told, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.delta.maintain.verify import verify_table
 
-        return verify_table(self._snapshot, self._resolver, depth, self._file_tasks, is_pinned=is_pinned)
+        return verify_table(self._snapshot, self._resolver, depth, self._file_tasks, told, is_pinned=is_pinned)
 
     def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any], *, dry_run: bool) -> RepairResult:
         from deltaberg.delta.maintain.repair import repair_table

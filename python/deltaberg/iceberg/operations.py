@@ -61,9 +61,9 @@ class IcebergOperations(Operations[Transaction]):
         """The identifier fields."""
         return identifier_names(self.transaction.metadata)
 
-    def delete_by_keys(self, keys: Any, columns: Sequence[ColumnName] | None) -> None:
+    def delete_by_keys(self, keys: Any, columns: Sequence[ColumnName] | None, options: RowOptions) -> None:
         """Delete the rows that equal one of some keys."""
-        delete_by_keys(self.transaction, keys, columns)
+        delete_by_keys(self.transaction, keys, columns, options)
 
     def add_files(self, paths: Any, *, check_duplicates: bool) -> None:
         """Add files of others where they are."""

@@ -51,8 +51,11 @@ from deltaberg.table.verbs.shared_arguments import (
     CommitArguments,
     DescribedArguments,
     IcebergStateArguments,
+    MeasureArguments,
     RecordedArguments,
+    RewriteArguments,
     ScanArguments,
+    arguments_of,
 )
 from deltaberg.table.verbs.table import Table, operations_of, without_probe
 
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
+    from deltaberg.table.rows.progress import Told
     from deltaberg.table.streaming.follow import FollowRequest
     from deltaberg.table.streaming.table_stream import TableStream
 
@@ -431,12 +435,13 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         )
 
     def _rewrite_deletes(
-        self, kind: type[DeleteRewrite], request: DeletesRequest, commit: Mapping[str, Any], *, dry_run: bool
+        self, kind: type[DeleteRewrite], request: DeletesRequest, arguments: Mapping[str, Any], *, dry_run: bool
     ) -> RewriteDeletesResult:
         from deltaberg.iceberg.maintain.rewriting.delete_rewrite import rewrite_deletes
 
         self._options.require_newest()
-        said: Any = without_probe(commit) if checked_flag("dry_run", dry_run) else commit
+        commit: Any = arguments_of(DescribedArguments, arguments)
+        said = without_probe(commit) if checked_flag("dry_run", dry_run) else commit
         return rewrite_deletes(
             lambda: operations_of(self.transaction(**said)).transaction,
             self.refresh,
@@ -750,9 +755,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         asked = CopyRequest(source_prefix, target_prefix, start_version, end_version, staging_location)
         return rewrite_table_path(self._newest_metadata(), asked)
 
-    @takes(DescribedArguments)
+    @takes(RewriteArguments)
     def convert_equality_deletes(
-        self, where: Filter | None = None, *, dry_run: bool = False, **commit: Unpack[DescribedArguments]
+        self, where: Filter | None = None, *, dry_run: bool = False, **arguments: Unpack[RewriteArguments]
     ) -> RewriteDeletesResult:
         """Turn equality deletes into deletes by position, so that the table is read as fast as without them.
 
@@ -769,8 +774,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             files stay, too.
         dry_run
             Only say how many equality delete files would go, and how many data files would be looked at.
-        **commit
-            How the commit is made: see `Verbs`.
+        **arguments
+            How delete files are written, which tables of version 3 do not get, and how the commit is made: see `Verbs`.
 
         Returns
         -------
@@ -803,10 +808,12 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         """
         from deltaberg.iceberg.maintain.rewriting.delete_rewrite import DeletesRequest
         from deltaberg.iceberg.maintain.rewriting.equality_conversion import EqualityConversion
+        from deltaberg.table.rows.row_options import RowOptions
 
-        return self._rewrite_deletes(EqualityConversion, DeletesRequest(where), commit, dry_run=dry_run)
+        request = DeletesRequest(where, options=RowOptions.of(arguments))
+        return self._rewrite_deletes(EqualityConversion, request, arguments, dry_run=dry_run)
 
-    @takes(DescribedArguments)
+    @takes(RewriteArguments)
     def rewrite_position_delete_files(
         self,
         where: Filter | None = None,
@@ -814,7 +821,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         min_files: int = 5,
         rewrite_all: bool = False,
         dry_run: bool = False,
-        **commit: Unpack[DescribedArguments],
+        **arguments: Unpack[RewriteArguments],
     ) -> RewriteDeletesResult:
         """Join small position delete files of a partition, and drop what they say of data files that are gone.
 
@@ -836,8 +843,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             Rewrite position delete files whatever their size and their number.
         dry_run
             Only say how many delete files would go, and how many data files they may be about.
-        **commit
-            How the commit is made: see `Verbs`.
+        **arguments
+            How delete files are written, which tables of version 3 do not get, and how the commit is made: see `Verbs`.
 
         Returns
         -------
@@ -869,10 +876,11 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         """
         from deltaberg.iceberg.maintain.rewriting.delete_rewrite import DeletesRequest
         from deltaberg.iceberg.maintain.rewriting.position_rewrite import PositionRewrite
+        from deltaberg.table.rows.row_options import RowOptions
 
         least = checked_number("min_files", min_files, 2, "a single file cannot be joined; pass ⟪rewrite_all⟫")
-        request = DeletesRequest(where, least, checked_flag("rewrite_all", rewrite_all))
-        return self._rewrite_deletes(PositionRewrite, request, commit, dry_run=dry_run)
+        request = DeletesRequest(where, least, checked_flag("rewrite_all", rewrite_all), RowOptions.of(arguments))
+        return self._rewrite_deletes(PositionRewrite, request, arguments, dry_run=dry_run)
 
     @takes(AttemptArguments)
     def compute_partition_stats(
@@ -924,12 +932,12 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
         return compute_partition_stats(self._stats_request(snapshot_id, commit))
 
-    @takes(AttemptArguments)
+    @takes(MeasureArguments)
     def compute_table_stats(
         self,
         columns: ColumnNames | None = None,
         snapshot_id: int | None = None,
-        **commit: Unpack[AttemptArguments],
+        **commit: Unpack[MeasureArguments],
     ) -> TableStatsResult | None:
         """Estimate how many distinct values columns of a snapshot have, for engines that plan joins with that.
 
@@ -946,7 +954,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         snapshot_id
             The snapshot; by default the newest one.
         **commit
-            How the commit is made: see `Verbs`.
+            How the commit is made, and ``progress``, which counts the rows that this process has read: see `Verbs`.
 
         Returns
         -------
@@ -1017,7 +1025,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
         return clone_table(self._source, asked, self._file_tasks)
 
-    def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+    def _verify(self, depth: VerifyDepth, told: Told, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.iceberg.maintain.verify import verify_table
 
         def newest() -> tuple[LoadedTable, IcebergSource]:
@@ -1025,7 +1033,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             return opened._loaded, opened._source  # noqa: SLF001 - it is of the same class
 
         with_refs = not is_pinned and self._options.ref is None
-        return verify_table(newest, depth, self._file_tasks, is_pinned=is_pinned, with_refs=with_refs)
+        return verify_table(newest, depth, self._file_tasks, told, is_pinned=is_pinned, with_refs=with_refs)
 
     def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any], *, dry_run: bool) -> RepairResult:
         from deltaberg.iceberg.maintain.repair import repair_table

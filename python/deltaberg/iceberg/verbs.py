@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from deltaberg.schema.columns import ColumnNames, column_names
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_flag
-from deltaberg.table.verbs.shared_arguments import RecordedArguments
+from deltaberg.table.verbs.shared_arguments import KeyArguments, RecordedArguments
 from deltaberg.table.verbs.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ _Done = TypeVar("_Done")
 class IcebergVerbs(Verbs[_Done]):
     """The verbs of `Verbs`, and those that only Iceberg tables have."""
 
-    @takes(RecordedArguments)
+    @takes(KeyArguments)
     def delete_by_keys(
         self,
         keys: Any,
         columns: ColumnNames | None = None,
-        **commit: Unpack[RecordedArguments],
+        **arguments: Unpack[KeyArguments],
     ) -> _Done:
         """Delete the rows that equal one of some keys, without reading the table.
 
@@ -51,8 +51,9 @@ class IcebergVerbs(Verbs[_Done]):
         columns
             The columns, or fields of structs, that are compared; by default all columns of the keys. The others are
             stored with the keys.
-        **commit
-            How the commit is made: see `Verbs`. It is not known how many rows are deleted.
+        **arguments
+            How delete files are written, the zone of timestamps without one in the keys, and how the commit is made:
+            see `Verbs`. It is not known how many rows are deleted.
 
         Raises
         ------
@@ -75,8 +76,10 @@ class IcebergVerbs(Verbs[_Done]):
         >>> table.scan().to_arrow()["name"].to_pylist()
         ['b']
         """
-        names = None if columns is None else column_names(columns, ordered=False)
-        return self._run(lambda run: cast("IcebergOperations", run).delete_by_keys(keys, names), commit)
+        from deltaberg.table.rows.row_options import RowOptions
+
+        names, rows = None if columns is None else column_names(columns, ordered=False), RowOptions.of(arguments)
+        return self._run(lambda run: cast("IcebergOperations", run).delete_by_keys(keys, names, rows), arguments)
 
     @takes(RecordedArguments)
     def add_files(

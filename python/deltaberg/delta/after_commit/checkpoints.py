@@ -38,6 +38,7 @@ from deltaberg.errors import (
     in_context,
 )
 from deltaberg.table.removal import WRITTEN_FILE, discard_files, drop_directory
+from deltaberg.table.rows.progress import Told, untold
 
 __all__ = ["layout_by_policy", "write_checkpoint"]
 
@@ -65,7 +66,7 @@ def layout_by_policy(snapshot: Snapshot) -> CheckpointLayout:
 
 
 def write_checkpoint(
-    snapshot: Snapshot, layout: CheckpointLayout | None = None, *, at: int | None = None
+    snapshot: Snapshot, layout: CheckpointLayout | None = None, *, at: int | None = None, told: Told = untold
 ) -> CheckpointInfo:
     """Write a checkpoint of a version, and let ``_last_checkpoint`` point to it unless it points to a later one.
 
@@ -77,6 +78,8 @@ def write_checkpoint(
         The form of the checkpoint; by default the one that the table's properties ask for.
     at
         The time by which tombstones have expired, in milliseconds since 1970; now by default.
+    told
+        What is told of how many files the checkpoint has the actions.
 
     Raises
     ------
@@ -98,9 +101,9 @@ def write_checkpoint(
         _check_committed(snapshot)
         now = time.time_ns() // 1_000_000 if at is None else at
         try:
-            written = _Writer(snapshot, chosen, now).write()
+            written = _Writer(snapshot, chosen, now, told).write()
         except CorruptCheckpointError as error:
-            written = _Writer(_without_damaged(snapshot, error), chosen, now).write()
+            written = _Writer(_without_damaged(snapshot, error), chosen, now, told).write()
         _point_to(snapshot, written)
     return CheckpointInfo(snapshot.version, chosen.naming, tuple(written.names), written.size)
 
@@ -155,10 +158,11 @@ def _point_to(snapshot: Snapshot, written: _Written) -> None:
 class _Writer:
     """Writes the files of one checkpoint."""
 
-    def __init__(self, snapshot: Snapshot, layout: CheckpointLayout, now: int) -> None:
+    def __init__(self, snapshot: Snapshot, layout: CheckpointLayout, now: int, told: Told) -> None:
         self._snapshot = snapshot
         self._log: LogDirectory = snapshot.log
         self._layout = layout
+        self._told = told
         self._content = CheckpointContent(snapshot, now)
         self._names = new_names(layout, snapshot.version)
         self._adds = self._removes = 0
@@ -191,6 +195,7 @@ class _Writer:
             yield kind, actions
 
     def _count(self, kind: str, actions: int) -> None:
+        self._told(actions)
         if kind == "add":
             self._adds += actions
         else:

@@ -72,7 +72,7 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> int:
             yield kept.flat(batch)
 
     spec = row_spec(after, RowOptions()).for_kept_rows(kept.stored)
-    written = NewFiles(spec, log.store, log.root, note).write(rows())
+    written = NewFiles(spec, log.store, log.root, note, transaction.progress).write(rows())
     transaction.remove_files(before.live.table, data_change=False)
     transaction.add_files(written, data_change=False)
     if supports(after.protocol, "rowTracking") and not kept.are_kept:

@@ -45,7 +45,7 @@ _WHOLE = (1 << 63) - 1
 _AT_ONCE = 256
 
 
-def recompute_statistics(transaction: Transaction, where: Filter | None) -> CommitResult:
+def recompute_statistics(transaction: Transaction, where: Filter | None, timezone: str | None) -> CommitResult:
     """Compute the statistics of files from their rows, and commit those that differ from what is recorded.
 
     Parameters
@@ -54,6 +54,8 @@ def recompute_statistics(transaction: Transaction, where: Filter | None) -> Comm
         What has not changed anything yet.
     where
         Only files in which rows can match this condition; None for all.
+    timezone
+        The zone of literals in the condition; None for that of the transaction.
 
     Raises
     ------
@@ -64,10 +66,11 @@ def recompute_statistics(transaction: Transaction, where: Filter | None) -> Comm
     """
     with transaction:
         snapshot = transaction.snapshot
-        transaction.read(where)
+        zone = timezone or transaction.timezone
+        transaction.read(where, zone)
         source = SnapshotSource(snapshot, transaction.timezone)
-        condition = file_condition(source, where, transaction.timezone)
-        bound = BoundScan.of(source, filter=condition, options=scan_options(None, {}, transaction.timezone))
+        condition = file_condition(source, where, zone)
+        bound = BoundScan.of(source, filter=condition, options=scan_options(None, {}, zone))
         numbers = file_numbers(bound.plan.files)
         actions = []
         statistics = ParsedStatistics.of(
@@ -76,6 +79,7 @@ def recompute_statistics(transaction: Transaction, where: Filter | None) -> Comm
         read = _statistics(snapshot, bound.without_filter())
         recorded = zip(recorded_adds(snapshot.live, numbers), _typed(snapshot, numbers, statistics), strict=True)
         for (action, typed), (rows, whole) in zip(recorded, read, strict=True):
+            transaction.tell(1, rows=rows)
             # Bounds of all rows hold for those that are left.
             text = whole if action.members.get("deletionVector") is None else loosened_statistics(whole, rows)
             if typed is None:

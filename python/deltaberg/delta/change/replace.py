@@ -44,7 +44,7 @@ def replace_rows(
         How the old rows go that are in files with others.
     """
     timezone = options.timezone or transaction.timezone
-    matched = find_rows(scan_to_change(transaction, condition, timezone))
+    matched = find_rows(scan_to_change(transaction, condition, timezone, options.reading))
     changes = RowChanges(transaction, options, strategy)
     transaction.read(condition, timezone)
     written = write()

@@ -66,16 +66,18 @@ def rewrite_strategy(table: Snapshot, requested: str | None) -> str:
     return requested or (MERGE_ON_READ if allowed else COPY_ON_WRITE)
 
 
-def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str) -> BoundScan:
+def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str, memory: int = 0) -> BoundScan:
     """Return the scan of the rows that an operation may change: those that match a filter, or all.
 
     Parameters
     ----------
     timezone
         The zone of literals in the filter. That of partition values is the transaction's.
+    memory
+        As for `scan_of_rows`.
     """
     source = PendingSource(transaction.snapshot, transaction.timezone, transaction.paths_without_row_ids)
-    return scan_of_rows(source, condition, timezone)
+    return scan_of_rows(source, condition, timezone, memory)
 
 
 class RowChanges:
@@ -196,6 +198,7 @@ class RowChanges:
         with VectorWriter(log.storage, log.root) as writer:
             for number, action in zip(numbers.to_pylist(), recorded_adds(live, numbers), strict=True):
                 stats = loosened_statistics(action.members.get("stats"), self._file_rows.get(number))
+                self._transaction.tell(1)
                 vector = writer.add(union.positions(number))
                 members: dict[str, Any] = {"deletionVector": vector, "stats": stats, "dataChange": True}
                 if action.members["path"] in fresh:

@@ -139,7 +139,7 @@ class ChangeTarget:
         # A strategy that the table does not allow is refused before anything is read.
         _ = self._changes
         self._transaction.read(condition, timezone)
-        return scan_to_change(self._transaction, condition, timezone)
+        return scan_to_change(self._transaction, condition, timezone, self._options.reading)
 
     def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
         """Delete or replace rows that `scan` has found, and insert others.

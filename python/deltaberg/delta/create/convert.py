@@ -106,7 +106,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     with Transaction(log, None, conversion.commit) as transaction:
         below = source_files(log.root, log.store)
         files = _data_files(below, conversion)
-        footers = read_footers((log.storage, file.meta) for file in files)
+        footers = read_footers(((log.storage, file.meta) for file in files), told=transaction.tell)
         columns = zip((file.path for file in files), (footer.columns for footer in footers), strict=True)
         schema = united_columns(columns, conversion.partition)
         names = conversion.partition.names

@@ -47,10 +47,7 @@ def compact_after(transaction: Transaction, added: Collection[str], *, seconds: 
         target = row_spec(transaction.snapshot, RowOptions()).target_size
         return _left_files(transaction.snapshot, added, target // 2, transaction.timezone), target
 
-    zone = transaction.timezone
-    return compact_left_files(
-        look, transaction.following, transaction.refresh, DeltaRewrite, timezone=zone, seconds=seconds
-    )
+    return compact_left_files(look, transaction.following, transaction.refresh, DeltaRewrite, seconds=seconds)
 
 
 def _left_files(snapshot: Snapshot, added: Collection[str], size: int, timezone: str) -> LeftFiles:

@@ -48,7 +48,7 @@ class DeltaRewrite(Rewrite[Transaction]):
     @cached_property
     def source(self) -> SnapshotSource:
         """The rows of the version."""
-        return SnapshotSource(self.transaction.snapshot, self.compaction.timezone)
+        return SnapshotSource(self.transaction.snapshot, self.transaction.timezone)
 
     @cached_property
     def _spec(self) -> WriteSpec:

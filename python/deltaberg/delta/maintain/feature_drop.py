@@ -64,8 +64,6 @@ class FeatureDrop:
         Whether the history is cut off in front of the versions that do not need the feature any more.
     dry_run
         Whether nothing is to be changed.
-    timezone
-        The zone of partition values that have none.
     newest
         What moves to the newest version, and returns it.
     begin, alter
@@ -82,7 +80,6 @@ class FeatureDrop:
     name: str
     truncate_history: bool
     dry_run: bool
-    timezone: str
     newest: Callable[[], Snapshot]
     begin: Callable[[], Transaction]
     alter: Callable[[], Alteration]
@@ -188,7 +185,7 @@ class FeatureDrop:
             self._commits.append(self.alter().set(step.properties).commit())
         elif step.purge is not None:
             packing = Packing(1, takes_all=True)
-            result = self.compact(Compaction(packing=packing, timezone=self.timezone, cluster=False, purge=step.purge))
+            result = self.compact(Compaction(packing=packing, cluster=False, purge=step.purge))
             self._commits.extend(result.commits)
             if result.conflicts:
                 raise result.conflicts[0]

@@ -25,6 +25,7 @@ from deltaberg.table.maintain.verifying.findings import DATA_FILE, MISSING, VECT
 from deltaberg.table.maintain.verifying.looks import check_still_lost, failure_among, unchecked_warnings
 from deltaberg.table.maintain.verifying.presence import Presence, find_files, look_up
 from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult, rows_of
+from deltaberg.table.rows.progress import Told
 
 __all__ = ["repair_table"]
 
@@ -75,7 +76,7 @@ def repair_table(
         if transaction.is_done and not dry_run:
             # The progress that would be recorded is recorded already: another run has repaired the table.
             return RepairResult(commit=transaction.commit())
-        loss = _Loss(snapshot, resolver, findings, tasks)
+        loss = _Loss(snapshot, resolver, findings, tasks, transaction.tell)
         if dry_run or not loss.files:
             transaction.abort()
             if loss.failure is not None and not dry_run:
@@ -119,6 +120,7 @@ class _Loss:
         resolver: PathResolver,
         findings: Iterable[Finding] | None,
         tasks: FileTasks | None,
+        told: Told,
     ) -> None:
         check_writable(snapshot)
         self._log = snapshot.log
@@ -128,7 +130,7 @@ class _Loss:
         sought = [names.data, kernels.PathSet([names.vector_files.drop_null()])]
         answers: dict[str, Presence] = {}
         if findings is None:
-            presences = find_files(self._log.store, self._log.root, sought, tasks)
+            presences = find_files(self._log.store, self._log.root, sought, tasks, told)
             for locations, found in zip(sought, presences, strict=True):
                 numbers = pa.array(found.asked, pa.int64())
                 answers.update(zip(locations.texts(numbers).to_pylist(), found.asked.values(), strict=True))
@@ -136,7 +138,7 @@ class _Loss:
             given = {one.path for one in findings if one.kind == MISSING and one.what in _LOST}
             paths = pa.array(sorted(given), pa.string())
             known = paths.filter(pc.or_(*(locations.contains(paths) for locations in sought))).to_pylist()
-            answers.update(zip(known, look_up(self._log.store, self._log.root, known), strict=True))
+            answers.update(zip(known, look_up(self._log.store, self._log.root, known, told), strict=True))
         self._locations = pa.array([location for location, one in answers.items() if one is None], pa.string())
         self.warnings = unchecked_warnings(list(answers.values()))
         self.failure = failure_among(list(answers.values()))

@@ -28,6 +28,7 @@ from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import later_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import lost_locations
+from deltaberg.table.rows.progress import Told, untold
 
 __all__ = [
     "OF_HISTORY",
@@ -106,7 +107,11 @@ def check_unmoved(newest: Snapshot, base: Snapshot, again: str | None = None) ->
 
 
 def lost_files(
-    log: LogDirectory, files: pa.Table, resolver: PathResolver, tasks: FileTasks | None = None
+    log: LogDirectory,
+    files: pa.Table,
+    resolver: PathResolver,
+    tasks: FileTasks | None = None,
+    told: Told = untold,
 ) -> pa.BooleanArray:
     """Return which files are gone, or have lost their deletion vectors.
 
@@ -118,6 +123,8 @@ def lost_files(
         Files as actions record them, with the columns ``path`` and ``deletionVector``.
     tasks
         What lists a large table in place of this process.
+    told
+        What is told of how many files it is known whether they are there.
 
     Raises
     ------
@@ -128,7 +135,7 @@ def lost_files(
     descriptors = as_array(files.column("deletionVector"))
     vectors = pc.struct_field(locate_vectors(descriptors, resolver), "location")
     wanted = pc.unique(pa.concat_arrays([data, vectors])).drop_null()
-    gone = lost_locations(log.store, log.root, wanted, tasks)
+    gone = lost_locations(log.store, log.root, wanted, tasks, told)
     return pc.or_(*(pc.is_in(one, value_set=gone, skip_nulls=True) for one in (data, vectors)))
 
 

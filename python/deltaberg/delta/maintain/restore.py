@@ -38,6 +38,7 @@ from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 from deltaberg.table.maintain.verifying.findings import first_paths
+from deltaberg.table.rows.progress import Told
 from deltaberg.table.transaction.operation import RowNumbers
 
 __all__ = ["restore_table"]
@@ -86,7 +87,7 @@ def restore_table(
             if transaction.is_done:
                 # The progress that would be recorded is recorded already.
                 return RestoreResult(target.version, transaction.commit())
-            plan = _Plan(transaction.base or target, target, asked, resolver, tasks)
+            plan = _Plan(transaction.base or target, target, asked, resolver, tasks, transaction.tell)
             if asked.dry_run:
                 transaction.abort()
                 plan.check_there()
@@ -115,6 +116,8 @@ class _Plan:
     ----------
     base
         The newest version.
+    told
+        What is told how many files were looked for.
     """
 
     base: Snapshot
@@ -122,6 +125,7 @@ class _Plan:
     asked: RestoreRequest
     resolver: PathResolver
     tasks: FileTasks | None
+    told: Told
     missing: list[str] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -154,7 +158,7 @@ class _Plan:
         StorageError
             The store does not say whether one is there.
         """
-        return lost_files(self.base.log, self._restored, self.resolver, self.tasks)
+        return lost_files(self.base.log, self._restored, self.resolver, self.tasks, self.told)
 
     def check_there(self) -> None:
         """Refuse the restore if a file is gone.

@@ -36,6 +36,7 @@ from deltaberg.table.maintain.verifying.findings import (
 )
 from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, look_in_parallel, unreadable
 from deltaberg.table.maintain.verifying.presence import Presence, Presences, find_files
+from deltaberg.table.rows.progress import Told
 
 __all__ = ["verify_table"]
 
@@ -49,7 +50,8 @@ def verify_table(
     snapshot: Snapshot,
     resolver: PathResolver,
     depth: VerifyDepth,
-    tasks: FileTasks | None = None,
+    tasks: FileTasks | None,
+    told: Told,
     *,
     is_pinned: bool,
 ) -> VerifyResult:
@@ -63,6 +65,8 @@ def verify_table(
         How closely files are looked at.
     tasks
         What lists a large table in place of this process.
+    told
+        What is told how many files were looked for, or looked into.
     is_pinned
         Whether this version is meant. Otherwise it is the newest one, and what a later one has removed is not reported.
 
@@ -75,7 +79,7 @@ def verify_table(
     """
     if not is_pinned:
         snapshot = snapshot.newer()
-    verification = _Verification(snapshot, resolver, depth, tasks)
+    verification = _Verification(snapshot, resolver, depth, tasks, told)
     log = LogNames(snapshot)
     found = [*verification.of_files(log)]
     if not is_pinned:
@@ -106,8 +110,11 @@ class _Named(NamedTuple):
 
 
 class _Verification:
-    def __init__(self, snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth, tasks: FileTasks | None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth, tasks: FileTasks | None, told: Told
+    ) -> None:
         self._tasks = tasks
+        self._told = told
         self._snapshot = snapshot
         self._resolver = resolver
         self._depth = depth
@@ -127,7 +134,7 @@ class _Verification:
         sidecars = list(log.sidecars.values())
         beside = _locations_of([*changes, *sidecars])
         others = kernels.PathSet([vector_files.drop_null(), beside])
-        data, found = find_files(self._store, self._snapshot.log.root, [names.data, others], self._tasks)
+        data, found = find_files(self._store, self._snapshot.log.root, [names.data, others], self._tasks, self._told)
 
         def answers(locations: pa.StringArray) -> list[Presence]:
             return [found.of(number) for number in others.numbers(locations).to_pylist()]
@@ -205,7 +212,7 @@ class _Verification:
             return _failure(lambda: load_bitmap(names.vector(number), self._store, True, most))
 
         self.checked[VECTOR] = len(numbers)
-        for number, failure in look_in_parallel(decode, numbers):
+        for number, failure in look_in_parallel(decode, numbers, self._told):
             if failure is not None:
                 yield self._damaged_vector(number, failure)
 
@@ -229,7 +236,7 @@ class _Verification:
                 return error
 
         self.checked[_FOOTER] = len(there)
-        for row, rows in look_in_parallel(count, list(there)):
+        for row, rows in look_in_parallel(count, list(there), self._told):
             path = names.location(row)
             if isinstance(rows, DeltabergError):
                 yield _Found(row, unreadable(DATA_FILE, path, self._version, rows))

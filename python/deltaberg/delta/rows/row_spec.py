@@ -47,6 +47,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         random_prefix=_prefix_length(table),
         balanced=is_optimized,
         sort=CurveSorter.of(table) if is_optimized else None,
+        memory=options.waiting,
     )
     return spec if target is None else replace(spec, target_size=target, is_sized=True)
 

@@ -152,12 +152,18 @@ def _of_source(storage: Storage, path: str, size: int, read: Callable[[ParquetSo
         ) from error
 
 
-def read_footers(files: Iterable[tuple[Storage, ObjectMeta]], own: OwnTypes | None = None) -> list[Footer]:
-    """Read the footers of several files, some at a time; see `read_footer`."""
+def read_footers(
+    files: Iterable[tuple[Storage, ObjectMeta]],
+    own: OwnTypes | None = None,
+    told: Callable[[int], object] = lambda _: None,
+) -> list[Footer]:
+    """Read the footers of several files, some at a time, and tell how many that are; see `read_footer`."""
 
     def read(file: tuple[Storage, ObjectMeta]) -> Footer:
         storage, meta = file
-        return read_footer(storage, meta.path, meta.size, own)
+        footer = read_footer(storage, meta.path, meta.size, own)
+        told(1)
+        return footer
 
     return map_in_order(_THREADS, read, files)
 

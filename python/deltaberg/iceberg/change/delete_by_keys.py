@@ -31,6 +31,7 @@ from deltaberg.schema.columns import ColumnName, fields_given, find_column, join
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import Field, List, Map, Primitive, Struct
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.stream import all_rows
 from deltaberg.table.write.sources import open_source
 from deltaberg.table.write.spec import WriteSpec
@@ -41,7 +42,9 @@ __all__ = ["delete_by_keys"]
 _UNCOMPARED = (Primitive("float"), Primitive("double"), Primitive("variant"), Primitive("void"))
 
 
-def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[ColumnName] | None = None) -> None:
+def delete_by_keys(
+    transaction: Transaction, keys: Any, columns: Sequence[ColumnName] | None, options: RowOptions
+) -> None:
     """Delete the rows that equal one of some keys, as the table has them when the transaction commits.
 
     Parameters
@@ -53,6 +56,8 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
     columns
         The columns, or fields of structs, that are compared; None for all columns of the keys. Others are stored with
         the keys.
+    options
+        How the delete files are written.
 
     Raises
     ------
@@ -90,7 +95,7 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
         specs = _specs(transaction, ids)
         if all(spec.is_partitioned for spec in specs):
             transaction.claims.reach_only(spec.spec_id for spec in specs)
-        written = [_write(transaction, rows, stored, ids, spec) for spec in specs]
+        written = [_write(transaction, rows, stored, ids, spec, options) for spec in specs]
         operation.metrics["numDeleteFilesAdded"] = sum(written)
 
 
@@ -162,19 +167,27 @@ def _is_told(spec: PartitionSpec, ids: Sequence[int]) -> bool:
     )
 
 
-def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequence[int], spec: PartitionSpec) -> int:
+def _write(
+    transaction: Transaction,
+    rows: pa.Table,
+    stored: Struct,
+    ids: Sequence[int],
+    spec: PartitionSpec,
+    options: RowOptions,
+) -> int:
     """Write the delete files of a spec, and return how many these are."""
     metadata: TableMetadata = transaction.metadata
     schema, properties = metadata.current_schema.struct, metadata.properties
-    chosen = delete_file_options(metadata)
+    chosen = delete_file_options(metadata, options)
     modes = metrics_modes(schema, properties)
     write_spec = WriteSpec(
         stored,
         partition_rows_by(spec, stored),
-        ConformOptions(transaction.timezone),
+        ConformOptions(options.timezone or transaction.timezone),
         chosen.options,
         format=chosen.format,
         target_size=chosen.target_size,
+        memory=chosen.memory,
         statistics=leaves_with_metrics(stored, modes),
         stores_partition_columns=True,
         required=True,
@@ -186,7 +199,7 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     )
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
-    files = write_files(rows, write_spec, transaction.store.open(place), place.path)
+    files = write_files(rows, write_spec, transaction.store.open(place), place.path, progress=transaction.progress)
     transaction.note_written(place, files.column("path").to_pylist())
     partition = partition_struct(spec, metadata.known_columns)
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)

@@ -5,7 +5,7 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,6 +32,7 @@ from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.types import Struct
 from deltaberg.table.change.positions import RowPositions, positions_of
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.workers import map_in_order
 
 __all__ = [
@@ -69,7 +70,9 @@ class HiddenRows:
     delete_files_removed: int = 0
 
 
-def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = False) -> HiddenRows:
+def hide_rows(
+    transaction: Transaction, rows: RowPositions, options: RowOptions | None = None, *, replaces: bool = False
+) -> HiddenRows:
     """Delete rows of data files of the snapshot that a transaction is planned on, without writing the files anew.
 
     The transaction gets the files that delete the rows, and claims that the data files stay, and that nobody else gives
@@ -81,6 +84,8 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
         The transaction, in one of its operations.
     rows
         The rows, by the numbers that files have in a plan of the transaction's source.
+    options
+        What the caller says of delete files; None for what the table says.
     replaces
         Whether others take the place of the rows: then nobody else may have deleted rows of these files meanwhile.
 
@@ -109,7 +114,7 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
     if metadata.format_version >= VECTORS_SINCE:
         done = _hide_by_vectors(transaction, targets, rows)
     else:
-        done = _hide_by_delete_files(transaction, targets, rows)
+        done = _hide_by_delete_files(transaction, targets, rows, options)
     transaction.claims.hidden.update(zip(targets.paths, targets.manifest_paths, strict=True))
     if replaces:
         transaction.check_moves()
@@ -117,7 +122,9 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
     return done
 
 
-def hide_anew(transaction: Transaction, rows: RowPositions, replaced: Collection[DeleteKey]) -> None:
+def hide_anew(
+    transaction: Transaction, rows: RowPositions, replaced: Collection[DeleteKey], options: RowOptions | None = None
+) -> None:
     """Write the deletes of rows anew, in place of delete files of the snapshot that a transaction is planned on.
 
     The transaction gets the files that delete the rows, and claims what `hide_rows` has it claim.
@@ -130,6 +137,8 @@ def hide_anew(transaction: Transaction, rows: RowPositions, replaced: Collection
         All rows that the replaced files delete, by the numbers that data files have in a plan of its source.
     replaced
         The delete files that are removed.
+    options
+        As for `hide_rows`.
     """
     source = transaction.source
     if rows.numbers:
@@ -137,7 +146,7 @@ def hide_anew(transaction: Transaction, rows: RowPositions, replaced: Collection
         if transaction.metadata.format_version >= VECTORS_SINCE:
             _hide_by_vectors(transaction, targets, rows)
         else:
-            _write_delete_files(transaction, targets, rows)
+            _write_delete_files(transaction, targets, rows, options)
         transaction.claims.hidden.update(zip(targets.paths, targets.manifest_paths, strict=True))
     remove_deletes(transaction, source, replaced)
 
@@ -182,6 +191,12 @@ def _check_transforms(part: Entries) -> None:
             )
 
 
+def _told(transaction: Transaction, rows: RowPositions, number: int) -> pa.UInt64Array:
+    """Return the rows of a file that are about to be written, and tell how many files that are."""
+    transaction.tell(1)
+    return rows.positions(number)
+
+
 def _partition_values(part: Entries, places: Sequence[int] | None = None) -> pa.StructArray:
     values = as_array(part.table.column("partition"))
     return values if places is None else values.take(pa.array(places, pa.int64()))
@@ -201,7 +216,7 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
     for number, path in zip(targets.numbers, targets.paths, strict=True):
         pending.hidden[path] = new.bitmap(number)
     for part, places in targets.by_spec():
-        positions = ((targets.paths[at], whole.positions(targets.numbers[at])) for at in places)
+        positions = ((targets.paths[at], _told(transaction, whole, targets.numbers[at])) for at in places)
         values = _partition_values(part)
         transaction.add_entries(write_vectors_of(transaction, part.spec, part.partition, values, positions))
     remove_deletes(transaction, targets.source, removed)
@@ -326,12 +341,14 @@ def deleted_positions(source: IcebergSource, files: pa.Table) -> list[pa.UInt64A
 # Position delete files
 
 
-def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
+def _hide_by_delete_files(
+    transaction: Transaction, targets: _Targets, rows: RowPositions, options: RowOptions | None
+) -> HiddenRows:
     own = _own_lists(targets) if has_deletes_by_file(transaction.metadata.properties) else [[] for _ in targets.paths]
     # The new files also delete what earlier ones do that they replace.
     replaced = any(own)
     whole = _with_bitmaps(targets, rows, positions_in(targets.source, targets.files, own)) if replaced else rows
-    count = _write_delete_files(transaction, targets, whole)
+    count = _write_delete_files(transaction, targets, whole, options)
     table = targets.source.deletes.table if replaced else None
     numbers = sorted({number for numbers in own for number in numbers})
     removed = [] if table is None else table.column("file_path").take(pa.array(numbers, pa.int64())).to_pylist()
@@ -339,13 +356,17 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
     return HiddenRows(delete_files_added=count, delete_files_removed=len(removed))
 
 
-def _write_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> int:
+def _write_delete_files(
+    transaction: Transaction, targets: _Targets, rows: RowPositions, options: RowOptions | None
+) -> int:
     """Write position delete files of rows, and return how many."""
     is_by_file = has_deletes_by_file(transaction.metadata.properties)
     count = 0
     for part, places in targets.by_spec():
-        deleted, firsts = _grouped(part, places, targets, rows, by_file=is_by_file)
-        made = write_positions_of(transaction, part.spec, part.partition, _partition_values(part, firsts), deleted)
+        written = partial(_told, transaction, rows)
+        deleted, firsts = _grouped(part, places, targets, written, by_file=is_by_file)
+        values = _partition_values(part, firsts)
+        made = write_positions_of(transaction, part.spec, part.partition, values, deleted, options)
         transaction.add_entries(made)
         count += len(made.entries)
     return count
@@ -368,7 +389,7 @@ def _own_lists(targets: _Targets) -> list[list[int]]:
 
 
 def _grouped(
-    part: Entries, places: range, targets: _Targets, rows: RowPositions, *, by_file: bool
+    part: Entries, places: range, targets: _Targets, written: Callable[[int], pa.UInt64Array], *, by_file: bool
 ) -> tuple[list[DeletedRows], list[int]]:
     """Return the rows of the files of a spec, in groups, and the place of the first file of each group in the spec."""
     keys = part.keys
@@ -380,5 +401,5 @@ def _grouped(
         if key not in groups:
             groups[key] = len(firsts)
             firsts.append(at)
-        deleted.append(DeletedRows(targets.paths[place], groups[key], partial(rows.positions, targets.numbers[place])))
+        deleted.append(DeletedRows(targets.paths[place], groups[key], partial(written, targets.numbers[place])))
     return deleted, firsts

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from deltaberg.iceberg.change.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.rows.columns_meanwhile import require_columns
-from deltaberg.iceberg.rows.file_options import file_options, form_of
+from deltaberg.iceberg.rows.file_options import delete_form, file_options, form_of
 from deltaberg.iceberg.rows.row_spec import rules_of
 from deltaberg.iceberg.rows.strategies import rewrite_strategy
 from deltaberg.iceberg.scan.source import IcebergSource
@@ -132,6 +133,13 @@ class RowChanges:
         return MovedRows(self._transaction, self._options, self._source)
 
     @cached_property
+    def _delete_options(self) -> RowOptions:
+        """How delete files are written: as the caller says of data files, but for their size, and in another format."""
+        metadata = self._transaction.metadata
+        is_alike = delete_form(metadata) == form_of(metadata)
+        return replace(self._options, target_file_size=None) if is_alike else RowOptions()
+
+    @cached_property
     def _rows(self) -> NewRows:
         return NewRows(self._files.ids, self.tasks)
 
@@ -140,7 +148,7 @@ class RowChanges:
 
         If the table asks for serializable changes, no such rows may be added meanwhile.
         """
-        found = scan_of_rows(self._source, condition, timezone)
+        found = scan_of_rows(self._source, condition, timezone, self._options.reading)
         if self.is_serializable:
             self._transaction.claims.conditions.append(found.condition)
         return found
@@ -163,7 +171,7 @@ class RowChanges:
         gone = set(matched.whole) if hides else numbers
         self._remove(gone, paths)
         if hides:
-            self._hidden = hide_rows(self._transaction, matched.rows, replaces=change is not None)
+            self._hidden = hide_rows(self._transaction, matched.rows, self._delete_options, replaces=change is not None)
         # Rows that are deleted with their whole file may be deleted by others, too. Those that move must not. If others
         # may add rows that match, nobody may change these rows either: a changed row is deleted, and added again.
         moved = gone - matched.whole if change is None and self.is_serializable else gone

@@ -17,6 +17,7 @@ from deltaberg.iceberg.rows.file_options import delete_file_options
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.types import Struct
+from deltaberg.table.rows.row_options import RowOptions
 
 __all__ = ["write_positions_of", "write_vectors_of"]
 
@@ -54,6 +55,7 @@ def write_positions_of(
     partition: Struct,
     values: pa.StructArray,
     deleted: Sequence[DeletedRows],
+    options: RowOptions | None = None,
 ) -> AddedFiles:
     """Write position delete files of data files of one spec, for a transaction that is told of them.
 
@@ -63,9 +65,11 @@ def write_positions_of(
         The partition values of each group of rows.
     deleted
         The rows.
+    options
+        What the caller says of the files; None for what the table says.
     """
     metadata = transaction.metadata
-    chosen = delete_file_options(metadata)
+    chosen = delete_file_options(metadata, options)
     location = data_location(metadata.location, metadata.properties)
     place = transaction.resolver.resolve(location)
     paths = DataPaths(dict(metadata.properties), suffix=f"-deletes.{chosen.format}")
@@ -83,6 +87,7 @@ def write_positions_of(
         form=chosen.format,
         options=chosen.options,
         target_size=chosen.target_size,
+        memory=chosen.memory,
     )
     transaction.note_written(place, files.column("path").to_pylist())
     own = values.take(pa.array(groups, pa.int64()))

@@ -53,6 +53,7 @@ def write_position_deletes(
     form: str,
     options: ParquetOptions,
     target_size: int,
+    memory: int,
 ) -> tuple[pa.Table, list[int]]:
     """Write position delete files, and return a row for each, as `write_files` does, and the group of each.
 
@@ -66,8 +67,9 @@ def write_position_deletes(
         Where the paths of files lead to.
     place
         Makes the path of a file from its group and its number in the write.
-    form, options, target_size
-        The format of the files, how they are written, and the bytes that one has approximately.
+    form, options, target_size, memory
+        The format of the files, how they are written, the bytes that one has approximately, and those of rows that wait
+        to be written.
 
     Raises
     ------
@@ -82,6 +84,7 @@ def write_position_deletes(
         parquet=options,
         format=form,
         target_size=target_size,
+        memory=memory,
         stores_partition_columns=True,
         required=True,
         footers=True,

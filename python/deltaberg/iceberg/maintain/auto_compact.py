@@ -69,7 +69,7 @@ def compact_after(
         if not _may_be_many(transaction.metadata, transaction.planned):
             return None
         target = row_spec(transaction.metadata, RowOptions()).target_size
-        rewrite = IcebergRewrite(transaction, Compaction(timezone=committed.timezone))
+        rewrite = IcebergRewrite(transaction, Compaction())
         files = rewrite.files
         codes: dict[object, int] = {}
         partitions = [codes.setdefault(key, len(codes)) for key in rewrite.partitions(files)]
@@ -77,8 +77,7 @@ def compact_after(
         sizes = pc.fill_null(as_array(files.column("size")), 0)
         return LeftFiles(file_numbers(files), sizes, pa.array(partitions, pa.int64()), is_new), target
 
-    zone = committed.timezone
-    return compact_left_files(look, following.begin, following.refresh, IcebergRewrite, timezone=zone, seconds=seconds)
+    return compact_left_files(look, following.begin, following.refresh, IcebergRewrite, seconds=seconds)
 
 
 class _Following:

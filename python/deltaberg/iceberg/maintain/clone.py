@@ -48,6 +48,7 @@ from deltaberg.table.maintain.cloning.file_copy import FileCopy
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import lost_locations
+from deltaberg.table.rows.progress import Told
 from deltaberg.table.transaction.operation import RowNumbers
 
 __all__ = ["NamesTables", "clone_table"]
@@ -215,7 +216,7 @@ class _Clone:
                 transaction.abort()
                 self._check_there(self.source.store, self.source.table, [copy.source for copy in self._copies()])
                 return self._result(None)
-            self._copy()
+            self._copy(transaction.tell)
             with transaction.operation("clone") as made:
                 made.rows = RowNumbers.uncounted()
                 for content, parts in ((DATA, self._data), (DELETES, self._keys)):
@@ -269,14 +270,14 @@ class _Clone:
         for path, place, size in zip(paths.to_pylist(), located.to_pylist(), sizes.to_pylist(), strict=True):
             yield FileCopy(place, str(parse_location(self._target(path))), size)
 
-    def _copy(self) -> None:
+    def _copy(self, told: Told) -> None:
         store, root = self.asked.store, self.staged.root
         self._made, unsafe = leftovers(store, root, self._copies())
         if unsafe:
             self._names.avoid(path.rpartition("/")[2] for path in unsafe)
             del self._named
         wanted = [copy for copy in self._copies() if copy.target not in self._made]
-        self._copied_bytes = sum(copy_files(self.tasks, self.source.store, store, wanted))
+        self._copied_bytes = sum(copy_files(self.tasks, self.source.store, store, wanted, told))
 
     def _check_there(self, store: StoreSpec, table: str, locations: Sequence[str]) -> None:
         """Refuse the clone if a file that it needs is gone."""

@@ -34,6 +34,7 @@ from deltaberg.table.maintain.verifying.findings import DANGLING, DATA_FILE, MIS
 from deltaberg.table.maintain.verifying.looks import check_still_lost, failure_among, unchecked_warnings
 from deltaberg.table.maintain.verifying.presence import Presence, find_files, look_up
 from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult, rows_of
+from deltaberg.table.rows.progress import Told
 
 __all__ = ["repair_table"]
 
@@ -67,7 +68,7 @@ def repair_table(
     """
     listed = None if findings is None else list(findings)
     with begin() as transaction:
-        loss = _Loss(transaction.source, listed, tasks)
+        loss = _Loss(transaction.source, listed, tasks, transaction.tell)
         if dry_run or not loss:
             transaction.abort()
             if loss.failure is not None and not dry_run:
@@ -96,8 +97,11 @@ class _Loss:
         Why the store gave no answer about a file; None if it did about all.
     """
 
-    def __init__(self, source: IcebergSource, findings: Sequence[Finding] | None, tasks: FileTasks | None) -> None:
+    def __init__(
+        self, source: IcebergSource, findings: Sequence[Finding] | None, tasks: FileTasks | None, told: Told
+    ) -> None:
         self._source = source
+        self._told = told
         self._root = source.resolver.root
         files = source.select_files(TRUE).files
         located = source.locate(files)
@@ -154,9 +158,10 @@ class _Loss:
         if findings is not None:
             given = pa.array(sorted({one.path for one in findings if one.kind == MISSING}), pa.string())
             known = given.filter(reduce(pc.or_, (one.contains(given) for one in sets))).to_pylist()
-            return dict(zip(known, look_up(self._source.store, self._root, known), strict=True))
+            return dict(zip(known, look_up(self._source.store, self._root, known, self._told), strict=True))
         answers: dict[str, Presence] = {}
-        for paths, found in zip(sets, find_files(self._source.store, self._root, sets, tasks), strict=True):
+        there = find_files(self._source.store, self._root, sets, tasks, self._told)
+        for paths, found in zip(sets, there, strict=True):
             numbers = pa.array(found.asked, pa.int64())
             answers.update(zip(paths.texts(numbers).to_pylist(), found.asked.values(), strict=True))
         return answers

@@ -43,8 +43,9 @@ from deltaberg.table.maintain.verifying.findings import (
     Finding,
     VerifyResult,
 )
-from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, unreadable
+from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, look_in_parallel, unreadable
 from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presences, find_files
+from deltaberg.table.rows.progress import Told
 from deltaberg.whole_numbers import counted
 from deltaberg.workers import in_chunks, map_in_order
 
@@ -78,7 +79,8 @@ _MANIFESTS_AT_ONCE = 64
 def verify_table(
     newest: Callable[[], tuple[LoadedTable, IcebergSource]],
     depth: VerifyDepth,
-    tasks: FileTasks | None = None,
+    tasks: FileTasks | None,
+    told: Told,
     *,
     is_pinned: bool,
     with_refs: bool,
@@ -93,6 +95,8 @@ def verify_table(
         How closely files are looked at.
     tasks
         What lists a large table in place of this process.
+    told
+        What is told how many files were looked for, or looked into.
     is_pinned
         Whether the snapshot is meant as it was opened, whatever comes later.
     with_refs
@@ -104,12 +108,12 @@ def verify_table(
         The table cannot be listed.
     """
     loaded, source = newest()
-    first = _Verification(loaded, source, depth, tasks, with_refs=with_refs)
+    first = _Verification(loaded, source, depth, tasks, told, with_refs=with_refs)
     findings = list(dict.fromkeys(first.findings()))
     if findings and not is_pinned:
         newer, source = newest()
         if newer.file != loaded.file:
-            first = _Verification(newer, source, depth, tasks, with_refs=with_refs)
+            first = _Verification(newer, source, depth, tasks, told, with_refs=with_refs)
             again = {(one.kind, one.path) for one in first.findings()}
             findings = [one for one in findings if (one.kind, one.path) in again or one.path == str(loaded.file)]
     return VerifyResult(first.state, depth, tuple(findings), first.checked)
@@ -138,6 +142,7 @@ class _Verification:
         source: IcebergSource,
         depth: VerifyDepth,
         tasks: FileTasks | None,
+        told: Told,
         *,
         with_refs: bool,
     ) -> None:
@@ -146,6 +151,7 @@ class _Verification:
         self._heads = [_Head(source, source.description), *(_others(source) if with_refs else ())]
         self._depth = depth
         self._tasks = tasks
+        self._told = told
         #: What could not be read, by the recorded path.
         self._failures: dict[str, DeltabergError] = {}
         self._found: list[Finding] = []
@@ -174,7 +180,7 @@ class _Verification:
         located = self._locate(pa.chunked_array([recorded], pa.string()), "file", "the table").to_pylist()
         others = kernels.PathSet([pa.array(located, pa.string()).drop_null()])
         sought = [others, *(content.paths for content in contents)]
-        groups = find_files(self._source.store, self._loaded.root, sought, self._tasks)
+        groups = find_files(self._source.store, self._loaded.root, sought, self._tasks, self._told)
         pairs = list(zip(contents, groups[1:], strict=True))
         yield from self._found
         yield from self._of_named(named, located, others, groups[0])
@@ -319,7 +325,7 @@ class _Verification:
         vectors = self._there(deletes, presences, is_vector).sort_by("location")
         for start in range(0, len(vectors), TOGETHER):
             rows = vectors.slice(start, TOGETHER).to_pylist()
-            yield from (one for found in map_in_order(CONCURRENT, self._vector, rows) for one in found)
+            yield from (one for _, seen in look_in_parallel(self._vector, rows, self._told) for one in seen)
 
     def _vector(self, row: Mapping[str, Any]) -> list[Finding]:
         path, named_by = row["location"], _of_data_file(row)
@@ -347,7 +353,7 @@ class _Verification:
 
         for start in range(0, len(files), TOGETHER):
             rows = files.slice(start, TOGETHER).to_pylist()
-            for row, found in zip(rows, map_in_order(CONCURRENT, count, rows), strict=True):
+            for row, found in look_in_parallel(count, rows, self._told):
                 if isinstance(found, DeltabergError):
                     yield unreadable(row["what"], row["location"], _named_by(row, content), found)
                 elif found != row["rows"]:

@@ -16,7 +16,7 @@ from deltaberg.iceberg.updates.column_properties import FILTER_POSITIVES, FILTER
 from deltaberg.table.property_values import number_of, wrong_value
 from deltaberg.table.rows.row_options import RowOptions
 
-__all__ = ["FORMAT", "DeleteFileOptions", "delete_file_options", "file_options", "form_of"]
+__all__ = ["FORMAT", "DeleteFileOptions", "delete_file_options", "delete_form", "file_options", "form_of"]
 
 FORMAT = "write.format.default"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
@@ -34,15 +34,27 @@ _DEFAULT_DELETE_TARGET = 64 << 20
 
 @dataclass(frozen=True)
 class DeleteFileOptions:
-    """How a table asks for its delete files: their format, how they are written, and the bytes of one."""
+    """How delete files are written: their format, its options, the bytes of one, and those that wait to be written."""
 
     format: str
     options: ParquetOptions
     target_size: int
+    memory: int
 
 
-def delete_file_options(metadata: TableMetadata) -> DeleteFileOptions:
-    """Return how a table asks for its delete files. What is not said of them is as for data files.
+def delete_form(metadata: TableMetadata) -> str:
+    """Return the format of delete files.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Files of that format are not written.
+    """
+    return form_of(metadata, _DELETE_FORMAT, metadata.properties.get(FORMAT, "parquet"))
+
+
+def delete_file_options(metadata: TableMetadata, asked: RowOptions | None = None) -> DeleteFileOptions:
+    """Return how delete files are written: as the caller says, else as the table says of them or of data files.
 
     Raises
     ------
@@ -52,19 +64,20 @@ def delete_file_options(metadata: TableMetadata) -> DeleteFileOptions:
         The table asks for files of a format that are not written.
     """
     properties = metadata.properties
-    form = form_of(metadata, _DELETE_FORMAT, properties.get(FORMAT, "parquet"))
+    form, asked = delete_form(metadata), asked or RowOptions()
     prefix = f"write.delete.{form}."
     own = {f"write.{form}.{name.removeprefix(prefix)}": name for name in properties if name.startswith(prefix)}
     said = replace(metadata, properties={**properties, **{name: properties[own[name]] for name in own}})
     try:
-        options = file_options(said, form, RowOptions())
+        options = file_options(said, form, asked)
     except InvalidArgumentError as error:
         message = error.message
         for name, own_name in own.items():
             message = message.replace(f"the property {name} ", f"the property {own_name} ", 1)
         facts = {key: own.get(str(fact), fact) for key, fact in error.context.items()}
         raise InvalidArgumentError(message, hint=error.hint, **facts) from None
-    return DeleteFileOptions(form, options, number_of(properties, _DELETE_TARGET, _DEFAULT_DELETE_TARGET))
+    size = asked.target_file_size or number_of(properties, _DELETE_TARGET, _DEFAULT_DELETE_TARGET)
+    return DeleteFileOptions(form, options, size, asked.waiting)
 
 
 def form_of(metadata: TableMetadata, name: str = FORMAT, default: str = "parquet") -> str:

@@ -155,6 +155,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         format=form,
         target_size=options.target_file_size or target_size(properties),
         is_sized=options.target_file_size is not None or _TARGET in properties,
+        memory=options.waiting,
         statistics=leaves_with_metrics(schema, modes),
         stores_partition_columns=True,
         required=True,

@@ -46,6 +46,7 @@ from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.open.source_trees import files_below
+from deltaberg.table.rows.progress import Told
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
 from deltaberg.table.write.hive_names import named_values
 from deltaberg.workers import map_in_order
@@ -104,7 +105,7 @@ def add_existing_files(transaction: Transaction, paths: Any, *, check_duplicates
             raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in files])
-        footers = footers_of(transaction.store, files, transaction.metadata.format_version)
+        footers = footers_of(transaction.store, files, transaction.metadata.format_version, transaction.tell)
         operation.rows.inserted = _add(transaction, files, footers)
 
 
@@ -157,8 +158,14 @@ def found_file(place: Location, stores: StoreSpec, meta: ObjectMeta) -> FoundFil
     return FoundFile(str(place), place, meta, _format_of(place, stores.open(place), meta))
 
 
-def footers_of(stores: StoreSpec, files: Sequence[FoundFile], version: int) -> dict[str, Footer]:
-    """Return the footers of the Parquet files among some files, by their paths, for tables of a format version."""
+def footers_of(stores: StoreSpec, files: Sequence[FoundFile], version: int, told: Told) -> dict[str, Footer]:
+    """Return the footers of the Parquet files among some files, by their paths, for tables of a format version.
+
+    Parameters
+    ----------
+    told
+        What is told how many footers were read.
+    """
 
     def own_type(found: pa.DataType) -> DataType | None:
         """Return the type of a column that tables of other formats cannot hold."""
@@ -166,7 +173,7 @@ def footers_of(stores: StoreSpec, files: Sequence[FoundFile], version: int) -> d
         return None if pt.is_time(found) and found.unit != "us" else own_types(version)(found)
 
     parquet = [one for one in files if one.format == "parquet"]
-    footers = read_footers(((stores.open(one.place), one.meta) for one in parquet), own_type)
+    footers = read_footers(((stores.open(one.place), one.meta) for one in parquet), own_type, told)
     return {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
 
 
@@ -203,6 +210,7 @@ class _Contents:
         self.modes = metrics_modes(self.schema, metadata.properties)
         self._names = names
         self._store = transaction.store
+        self._tell = transaction.tell
         self._table = transaction.source.table
         self._paths = leaf_paths(self.schema)
         self._numbers = {path[-1].id: number for number, path in self._paths.items()}
@@ -235,6 +243,7 @@ class _Contents:
                 part.name: self._partition_value(part, rows, stats, shown).cast(arrow_type(target.type))
                 for part, target in zip(self.spec.fields, self.partition, strict=True)
             }
+        self._tell(0 if footer is not None else 1, rows=rows)
         facts = FooterFacts() if footer is None else FooterFacts(footer.split_offsets)
         return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *stats, facts, one.format)
 

@@ -13,6 +13,7 @@ from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.open.source_trees import source_files
+from deltaberg.table.rows.progress import Told
 from deltaberg.table.write.hive_names import texts_of_columns
 from deltaberg.table.write.united_columns import united_columns
 from deltaberg.workers import map_in_order
@@ -43,7 +44,7 @@ class Tree(NamedTuple):
     ignored: int
 
 
-def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int) -> Tree:
+def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int, told: Told) -> Tree:
     """Find the files below a directory. Of Parquet files no more is read than their footers.
 
     Parameters
@@ -52,6 +53,8 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
         The columns whose values are in the names of directories.
     version
         The format version of the table that they become.
+    told
+        What is told how many footers were read.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
     for path, meta in below.files:
         texts_of_columns(path, path.split("/")[:-1], partition)
         files.append(found_file(root.join(path), store, meta))
-    footers = footers_of(store, files, version)
+    footers = footers_of(store, files, version, told)
 
     def columns(one: FoundFile) -> Struct:
         if one.path in footers:

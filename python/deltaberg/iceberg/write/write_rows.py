@@ -94,7 +94,7 @@ def overwrite_rows(
     files = write_rows(transaction, rows, options, checks)
     operation.rows.inserted = files.rows
     if dynamic and len(files.entries):
-        operation.rows.deleted, operation.rows.copied = _remove_partitions(transaction, files)
+        operation.rows.deleted, operation.rows.copied = _remove_partitions(transaction, files, options)
     transaction.add_entries(files)
     # Rows of divided files are replaced by other rows of other partitions.
     transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
@@ -120,7 +120,7 @@ def _remove(
     return target.counts.deleted, target.counts.copied
 
 
-def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int | None, int]:
+def _remove_partitions(transaction: Transaction, files: AddedFiles, options: RowOptions) -> tuple[int | None, int]:
     """Remove the rows of the partitions that new files are in; return how many these are, and how many are copied.
 
     Files of other specs are removed as a whole, if their partition values prove that this is right, else read, and
@@ -134,7 +134,7 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int
     chosen = _Replaced(files.spec, new, transaction.pending.removed)
     for found in source.reader.read(data.to_pylist(), ManifestPart()):
         chosen.look(found)
-    copied = _move_others(transaction, files, new, chosen.divided) if chosen.divided else 0
+    copied = _move_others(transaction, files, new, chosen.divided, options) if chosen.divided else 0
     paths = [*chosen.whole, *chosen.divided]
     hidden = not transaction.pending.hidden.keys().isdisjoint(paths)
     if paths:
@@ -196,7 +196,13 @@ class _Replaced:
                 self.rows += rows
 
 
-def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[Hashable], paths: Sequence[str]) -> int:
+def _move_others(
+    transaction: Transaction,
+    files: AddedFiles,
+    new: AbstractSet[Hashable],
+    paths: Sequence[str],
+    options: RowOptions,
+) -> int:
     """Write the rows of files that are in none of the partitions to new files, and return how many they are."""
     metadata = transaction.metadata
     parts = partition_rows_by(files.spec, metadata.current_schema.struct)
@@ -210,9 +216,10 @@ def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[H
 
     known = transaction.changed_source.select_files(TRUE).files
     chosen = known.filter(pc.is_in(known.column("path"), value_set=pa.array(paths, pa.string())))
-    moved = MovedRows(transaction, RowOptions())
-    options = ScanOptions(timezone=transaction.timezone)
-    written = moved.write(chosen, options, others, memory=_MOVING, progress=transaction.progress)
+    moved = MovedRows(transaction, options)
+    reading = ScanOptions(timezone=transaction.timezone, memory=options.reading)
+    waiting = _MOVING if options.memory is None else options.waiting
+    written = moved.write(chosen, reading, others, memory=waiting, progress=transaction.progress)
     moved.note(transaction, written)
     transaction.claims.moved.update(paths)
     entries = moved.entries(written)

@@ -35,6 +35,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.removal import FileKind, delete_files, discard_files, drop_directory
+from deltaberg.table.rows.row_options import WAITING
 from deltaberg.table.write.footers import footer_statistics
 from deltaberg.table.write.spec import WriteSpec
 
@@ -101,6 +102,7 @@ def _why_not_the_table(spec: WriteSpec) -> str | None:
         "the rows of a file are sorted": spec.sort is not None,
         "the table chooses the places of its files": _has_own_places(spec),
         "files are to have a certain size": spec.is_sized,
+        "the memory of a write is bounded": spec.memory != WAITING,
         "the Parquet files are to be written in a way that Spark does not know": not _is_known(spec.parquet),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

@@ -153,10 +153,20 @@ def matching_rows(batch: pa.RecordBatch, width: int, test: RowTest | None) -> tu
     return numbers.filter(matches), positions.filter(matches)
 
 
-def scan_of_rows(source: ScanSource, condition: Filter | None, timezone: str) -> BoundScan:
-    """Return the scan, with addresses, of the rows of a table that match a filter, or of all."""
+def scan_of_rows(source: ScanSource, condition: Filter | None, timezone: str, memory: int = 0) -> BoundScan:
+    """Return the scan, with addresses, of the rows of a table that match a filter, or of all.
+
+    Parameters
+    ----------
+    timezone
+        The zone of literals in the filter.
+    memory
+        Bytes of rows that are read ahead at most; 0 for the default.
+    """
     bound = bind(as_filter(condition), Struct((*source.schema, *source.hidden)), timezone)
-    return BoundScan(source, bound, source.schema, None, scan_options(None, {}, timezone)).with_addresses()
+    return BoundScan(
+        source, bound, source.schema, None, scan_options(None, {"memory": memory}, timezone)
+    ).with_addresses()
 
 
 def find_rows(

@@ -74,7 +74,6 @@ def compact_left_files(
     refresh: Callable[[], object],
     rewrite: Callable[[_Transaction, Compaction], Rewrite[_Transaction]],
     *,
-    timezone: str,
     seconds: float | None,
 ) -> list[str]:
     """Put small files together after a commit, and return a sentence for each part that failed.
@@ -85,8 +84,6 @@ def compact_left_files(
         Returns the files of the table, and the bytes of a new one; None where there is surely nothing to do.
     begin, refresh, rewrite
         As for `compact_table`.
-    timezone
-        The zone of partition values without one.
     seconds
         No group but the first is begun after so many; None for a minute.
     """
@@ -105,7 +102,7 @@ def compact_left_files(
         if not len(chosen):
             return []
         packing = Packing(target, max_deleted=1, group_size=_GROUP, min_file_size=target // 2)
-        compaction = Compaction(packing=packing, timezone=timezone, cluster=False, seconds=most, chosen=chosen)
+        compaction = Compaction(packing=packing, cluster=False, seconds=most, chosen=chosen)
         done = compact_table(begin, refresh, compaction, rewrite)
         late = [f"{failed} for longer than {most:g} seconds: what is left is for a later commit"]
         over = late if time.monotonic() - begun > most and done.removed_files < len(chosen) else []

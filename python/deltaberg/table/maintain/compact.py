@@ -27,7 +27,6 @@ from deltaberg.table.arguments import (
     checked_choice,
     checked_flag,
     checked_integer,
-    checked_memory,
     checked_number,
 )
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
@@ -73,13 +72,10 @@ class Compaction:
     packing
         Which files are put together. Its target size is that of ``rows``, else what the table says.
     rows
-        How rows are written.
+        How rows are written, and the zone of timestamps without one in the filter. Its memory is that of all bins
+        together, or of each task where there are any.
     concurrency
         How many bins are written at a time; None for the number of processors.
-    memory
-        Bytes of rows that are held in memory, approximately, by each task where there are any; None for the default.
-    timezone
-        The zone of timestamps without one in the filter and in partition values.
     order
         What the rows of a bin are put into; None leaves them in the order in which they were written.
     dry_run
@@ -105,8 +101,6 @@ class Compaction:
     packing: Packing = field(default_factory=lambda: Packing(1))
     rows: RowOptions = field(default_factory=RowOptions)
     concurrency: int | None = None
-    memory: int | None = None
-    timezone: str = "UTC"
     order: RowOrder | None = None
     dry_run: bool = False
     cluster: bool | Literal["full"] | None = None
@@ -125,7 +119,6 @@ class Compaction:
         if self.concurrency is not None:
             number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
             object.__setattr__(self, "concurrency", number)
-        object.__setattr__(self, "memory", checked_memory(self.memory))
         object.__setattr__(self, "spec_id", checked_integer("spec_id", self.spec_id, SPEC_HINT))
 
 
@@ -271,7 +264,7 @@ class Rewrite(ABC, Generic[_Transaction]):
 
         Packing knows them by the numbers of their paths.
         """
-        options = scan_options(None, {}, self.compaction.timezone)
+        options = scan_options(None, {}, self.compaction.rows.timezone or self.transaction.timezone)
         where = file_condition(self.source, self.compaction.where, options.timezone)
         plan = BoundScan.of(self.source, filter=where, options=options).without_filter().plan
         files = plan.files
@@ -442,7 +435,7 @@ def _write(
     sizes = pc.sum(pa.chunked_array([chunk for one in bins for chunk in one.column("size").chunks], pa.int64()))
     tasks = work.transaction.row_tasks
     if tasks is not None and tasks.takes(work.source.table, sizes.as_py() or 0):
-        memory = TaskMemory.of(work.compaction.memory)
+        memory = TaskMemory.of(work.compaction.rows.memory)
         writer, found = _prepared(work, bins, limits, trail, memory.options)
         new = write_by_tasks(tasks, writer, found, trail, work.new_files.note, memory, work.compaction.progress)
     else:
@@ -456,7 +449,7 @@ def _write_here(
     """Write the rows of each bin to new files, several bins at a time."""
     target, together = work.new_files, min(work.compaction.concurrency or processors(), len(bins))
     threads = max(processors() // together, 1)
-    memory = (work.compaction.memory or _MEMORY) // together
+    memory = (work.compaction.rows.memory or _MEMORY) // together
     reading = max(memory // 6, 1)
     writer, ready_bins = _prepared(work, bins, limits, trail, ScanOptions(threads=threads, memory=reading))
     written = []
@@ -491,7 +484,7 @@ def _prepared(
 ) -> tuple[BinWriter, list[Bin]]:
     """Return what writes rows, and the bins whose rows it writes."""
     target, order = work.new_files, work.order
-    options = replace(options, timezone=work.compaction.timezone)
+    options = replace(options, timezone=work.transaction.timezone)
     scans = [scan_of_whole_files(work.source, files, work.identity.columns, options) for files in bins]
     if trail is not None:
         scans = [scan.with_addresses() for scan in scans]

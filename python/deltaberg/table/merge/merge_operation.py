@@ -287,7 +287,7 @@ def _run(
     rules = target.rules(scope.timezone, now) if has_rows else TableRules(RowRules(target.schema))
     bound = tuple(bind_with_rules(clause, scope, rules, options) for clause in clauses)
     plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
-    memory = JoinMemory(options.memory or _MEMORY)
+    memory = JoinMemory(options.rows.memory or _MEMORY)
     with merge_source.store(plan.source_columns, memory, keys, target.store, target.root) as source:
         stored = time.monotonic()
         # Rows that match nothing can be anywhere.

@@ -11,7 +11,7 @@ from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.tree.tree import ColumnValue
 from deltaberg.hints import Hint
 from deltaberg.lists import is_list, listed
-from deltaberg.table.arguments import checked_memory, checked_text, fields_given
+from deltaberg.table.arguments import checked_text, fields_given
 from deltaberg.table.rows.row_options import RowOptions
 
 __all__ = ["MergeOptions"]
@@ -29,8 +29,6 @@ class MergeOptions:
         What the source and the table are called in conditions and values.
     strategy
         ``merge-on-read`` or ``copy-on-write``; None for what the table says.
-    memory
-        Bytes of rows and keys that are held in memory, approximately; None for the default.
 
     Raises
     ------
@@ -42,7 +40,6 @@ class MergeOptions:
     source_alias: str = "source"
     target_alias: str = "target"
     strategy: str | None = None
-    memory: int | None = None
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> MergeOptions:
@@ -59,7 +56,6 @@ class MergeOptions:
                 Hint('⟪schema_mode="overwrite"⟫ would leave the rows of the table without their columns'),
                 hint='use ⟪schema_mode="merge"⟫ to add columns',
             )
-        object.__setattr__(self, "memory", checked_memory(self.memory))
 
     def check_condition(self, on: Any) -> None:
         """Refuse what cannot be the condition of a merge, whatever the columns are.

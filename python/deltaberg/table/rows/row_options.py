@@ -15,10 +15,13 @@ from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.rows.matched_fields import ADD_COLUMNS
 from deltaberg.schema.types import Field
-from deltaberg.table.arguments import check_flags, checked_number, fields_given, zone_of
+from deltaberg.table.arguments import check_flags, checked_memory, checked_number, fields_given, zone_of
 from deltaberg.table.rows.ansi_cast import ansi_cast
 
-__all__ = ["RowOptions", "naming_overwrite"]
+__all__ = ["WAITING", "RowOptions", "naming_overwrite"]
+
+#: Bytes of rows that wait to be written at most, unless the caller says otherwise.
+WAITING = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class RowOptions:
         The codec of the data files; None for what the table says.
     writer_properties
         How Parquet files are written (`parquet_options`); None for what the table says.
+    memory
+        Bytes of rows that are held in memory, approximately; None for the default.
 
     Raises
     ------
@@ -56,11 +61,22 @@ class RowOptions:
     target_file_size: int | None = None
     compression: str | None = None
     writer_properties: Any = None
+    memory: int | None = None
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> RowOptions:
         """Return those of some arguments that are about rows."""
         return cls(**fields_given(cls, arguments))
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of rows that wait to be written at most: two thirds of all, beside those that are read."""
+        return WAITING if self.memory is None else max(self.memory // 3 * 2, 1)
+
+    @property
+    def reading(self) -> int:
+        """Bytes of rows that are read ahead at most; 0 for the default."""
+        return 0 if self.memory is None else max(self.memory // 6, 1)
 
     def conform(self, defaults: Callable[[Field], pa.Scalar | None] | None = None) -> ConformOptions:
         """Return how rows are conformed to columns; see `ConformOptions` for the default values."""
@@ -81,6 +97,7 @@ class RowOptions:
         if self.target_file_size is not None:
             size = checked_number("target_file_size", self.target_file_size, 1, "pass a number of bytes")
             object.__setattr__(self, "target_file_size", size)
+        object.__setattr__(self, "memory", checked_memory(self.memory))
         if self.compression is not None and str(self.compression).lower() not in get_args(Compression):
             known = ", ".join(get_args(Codec))
             raise InvalidArgumentError(f"{shown_value(self.compression)} is not a codec", hint=f"known are {known}")

@@ -11,7 +11,7 @@ from deltaberg.errors import MissingDependencyError
 from deltaberg.table.arguments import checked_function
 from deltaberg.whole_numbers import counted
 
-__all__ = ["ShownProgress", "check_progress", "receiver", "shown_while"]
+__all__ = ["ShownProgress", "check_progress", "described", "receiver", "shown_while"]
 
 #: What one of the numbers counts.
 _UNITS = {"rows": "row", "files": "file", "tasks": "task"}
@@ -60,13 +60,13 @@ def shown_while(progress: Any, taken: str) -> Iterator[Callable[[Any], object] |
             tell.close()
 
 
-def _described(done: Any) -> str:
+def described(done: Any) -> str:
     """Return numbers with their names. What is not known is left out.
 
     Examples
     --------
     >>> from deltaberg.table.rows.progress import WriteProgress
-    >>> _described(WriteProgress(rows=5, files=1))
+    >>> described(WriteProgress(rows=5, files=1))
     '5 rows, 1 file'
     """
     shown, part = [], ""
@@ -74,7 +74,7 @@ def _described(done: Any) -> str:
         if name.endswith(_PART):
             part = f"{value} of "
         elif isinstance(value, tuple):
-            shown.append(_described(value))
+            shown.append(described(value))
         elif isinstance(value, str):
             shown.append(value)
         elif value is not None:
@@ -131,4 +131,4 @@ class ShownProgress:
 
     def __call__(self, done: Any) -> None:
         """Show numbers, by their names."""
-        self._bar.update(self._task, description=_described(done))
+        self._bar.update(self._task, description=described(done))

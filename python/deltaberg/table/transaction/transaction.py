@@ -105,6 +105,11 @@ class Transaction(ABC):
         """The receiver of the progress of the next write; None if there is none."""
         return None if self._progress is None else self._progress.next_write()
 
+    def tell(self, files: int = 0, *, rows: int = 0) -> None:
+        """Tell whoever asked how far the transaction is that so many more files and rows are done."""
+        if self._progress is not None:
+            self._progress.add(files, rows=rows)
+
     @property
     def numbers(self) -> tuple[int | None, int | None, int | None, int | None, int, int]:
         """The rows inserted, updated, deleted and copied so far, and the data files added and removed."""

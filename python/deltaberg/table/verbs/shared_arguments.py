@@ -39,16 +39,21 @@ __all__ = [
     "DescribedArguments",
     "FileArguments",
     "IcebergStateArguments",
+    "KeyArguments",
+    "MeasureArguments",
     "MergeArguments",
     "NewTableArguments",
     "NotedArguments",
     "OverwriteArguments",
+    "ProgressArguments",
     "RecordedArguments",
+    "RewriteArguments",
     "RowArguments",
     "ScanArguments",
     "SingleCommitArguments",
     "SnapshotArguments",
     "StateArguments",
+    "StatisticsArguments",
     "StoreArguments",
     "StrategyArguments",
     "UpdateArguments",
@@ -115,18 +120,13 @@ class FileArguments(TypedDict, total=False):
     target_file_size: int | None
     compression: Compression | None
     writer_properties: ParquetOptions | WriterProperties | None
+    memory: int | None
 
 
 class ZoneArguments(TypedDict, total=False):
     """The zone of timestamps without one."""
 
     timezone: str | None
-
-
-class MemoryArguments(TypedDict, total=False):
-    """How much is held in memory."""
-
-    memory: int | None
 
 
 class RowArguments(FileArguments, ZoneArguments, total=False):
@@ -150,12 +150,21 @@ class NotedArguments(AttemptArguments, total=False):
     user_metadata: str | None
 
 
-class CommitArguments(NotedArguments, total=False):
+class ProgressArguments(TypedDict, total=False):
+    """What is told how far a verb has come."""
+
+    progress: Progress | bool | None
+
+
+class MeasureArguments(AttemptArguments, ProgressArguments, total=False):
+    """The arguments of `compute_table_stats`."""
+
+
+class CommitArguments(NotedArguments, ProgressArguments, total=False):
     """How one commit or several are made."""
 
     branch: str | None
     isolation: Isolation | None
-    progress: Progress | bool | None
     commit_properties: Mapping[str, Any] | CommitProperties | None
     post_commithook_properties: PostCommitHookProperties | None
 
@@ -220,23 +229,23 @@ class OverwriteArguments(AppendArguments, StrategyArguments, WhereWords, total=F
     """The arguments of `overwrite`."""
 
 
-class _RewriteArguments(FileArguments, ZoneArguments, StrategyArguments, RecordedArguments, WhereWords, total=False):
+class _ChangeArguments(FileArguments, ZoneArguments, StrategyArguments, RecordedArguments, WhereWords, total=False):
     condition: Filter | None
 
 
-class DeleteArguments(_RewriteArguments, total=False):
+class DeleteArguments(_ChangeArguments, total=False):
     """The arguments of `delete`."""
 
     delete_filter: Filter | None
 
 
-class UpdateArguments(_RewriteArguments, total=False):
+class UpdateArguments(_ChangeArguments, total=False):
     """The arguments of `update`."""
 
     updates: Mapping[ColumnName, Any]
 
 
-class _JoinArguments(RowArguments, StrategyArguments, RecordedArguments, MemoryArguments, total=False):
+class _JoinArguments(RowArguments, StrategyArguments, RecordedArguments, total=False):
     """The arguments of what joins rows with those of the table."""
 
 
@@ -261,7 +270,19 @@ class CloneArguments(SingleCommitArguments, total=False):
     isShallow: bool
 
 
-class CompactArguments(FileArguments, DescribedArguments, MemoryArguments, total=False):
+class KeyArguments(FileArguments, ZoneArguments, RecordedArguments, total=False):
+    """The arguments of `delete_by_keys`."""
+
+
+class StatisticsArguments(ZoneArguments, CommitArguments, total=False):
+    """The arguments of `compute_statistics`."""
+
+
+class RewriteArguments(FileArguments, ZoneArguments, DescribedArguments, total=False):
+    """The arguments of what writes files anew without a change of rows."""
+
+
+class CompactArguments(RewriteArguments, total=False):
     """The arguments of `compact`."""
 
     target_size: int | None

@@ -42,6 +42,7 @@ from deltaberg.table.verbs.shared_arguments import (
     CloneArguments,
     CompactArguments,
     DescribedArguments,
+    ProgressArguments,
     RecordedArguments,
     RowArguments,
     ScanArguments,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
+    from deltaberg.table.rows.progress import Told
     from deltaberg.table.streaming.follow import FollowedCommit, FollowRequest
     from deltaberg.table.streaming.table_stream import TableStream
     from deltaberg.table.transaction.operations import Operations
@@ -119,7 +121,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """Write files anew."""
 
     def _upgrade(
-        self, to: int, asked: Compaction, commit: Mapping[str, Any], rewrite: Callable[[Purge], CompactResult]
+        self, to: int, asked: Compaction, next_commit: Callable[[], Any], rewrite: Callable[[Purge], CompactResult]
     ) -> CompactResult:
         """Make a Delta table compatible with Iceberg; others refuse it."""
         name = "upgrade_iceberg_compat"
@@ -133,7 +135,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """Where the table is."""
 
     @abstractmethod
-    def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+    def _verify(self, depth: VerifyDepth, told: Told, *, is_pinned: bool) -> VerifyResult:
         """Compare a state with the store: the one that is open, if it is pinned, or else the newest one."""
 
     @abstractmethod
@@ -356,10 +358,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         rows, order = RowOptions.of(arguments), RowOrder.of(sort_by, z_order_by, hilbert_by)
         sizes = (rows.target_file_size or 1, min_files, max_deleted, group_size, min_file_size, max_file_size)
         packing = Packing(*sizes, takes_all=checked_flag("rewrite_all", rewrite_all))
-        zone, memory = self._options.timezone, arguments.get("memory")
-        compaction = Compaction(
-            where, packing, rows, max_concurrent, memory, zone, order, dry_run, cluster, spec_id=spec_id
-        )
+        compaction = Compaction(where, packing, rows, max_concurrent, order, dry_run, cluster, spec_id=spec_id)
         return self._rewrite(compaction, arguments)
 
     @takes(CompactArguments)
@@ -425,17 +424,19 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.packing import Packing
         from deltaberg.table.maintain.purge import checked_upgrade
+        from deltaberg.table.rows.progress import shared_progress
         from deltaberg.table.rows.row_options import RowOptions
 
         rows = RowOptions.of(arguments)
         packing = Packing(rows.target_file_size or 1, group_size=group_size, takes_all=True)
-        zone, memory = self._options.timezone, arguments.get("memory")
-        asked = Compaction(where, packing, rows, max_concurrent, memory, zone, None, dry_run, False, purge="all")
+        asked = Compaction(where, packing, rows, max_concurrent, None, dry_run, False, purge="all")
         to = checked_upgrade(upgrade_iceberg_compat, where)
         if to is None:
             return self._rewrite(asked, arguments)
-        commit: Any = arguments_of(DescribedArguments, arguments)
-        return self._upgrade(to, asked, commit, lambda purge: self._rewrite(replace(asked, purge=purge), arguments))
+        with shared_progress(arguments_of(DescribedArguments, arguments)) as next_commit:
+            return self._upgrade(
+                to, asked, next_commit, lambda purge: self._rewrite(replace(asked, purge=purge), next_commit())
+            )
 
     def maintain(
         self,
@@ -502,7 +503,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         self._options.require_newest()
         return maintain_table(self._maintenance(chosen), chosen, dry_run=dry_run, progress=progress)
 
-    def verify(self, *, depth: VerifyDepth = "vectors") -> VerifyResult:
+    @takes(ProgressArguments)
+    def verify(self, *, depth: VerifyDepth = "vectors", **shown: Unpack[ProgressArguments]) -> VerifyResult:
         """Compare what the metadata of the table says with what is in the store. Nothing is changed.
 
         The newest version or snapshot is verified, or the one that was opened by its number or a timestamp. Of an
@@ -520,6 +522,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             statistics and older metadata; it also compares manifests with their entries, and looks for numbers and
             names that cannot be. ``vectors`` decodes every deletion vector, too. ``footers`` also reads the footer of
             every Parquet file, and compares its rows with what metadata says, which takes a request or two for each.
+        **shown
+            ``progress``, as for `Verbs`: it counts the files that were looked for, and those that were looked into.
 
         Returns
         -------
@@ -538,9 +542,12 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         >>> table.verify().is_clean
         True
         """
+        from deltaberg.table.rows.progress import summed
+
         chosen = checked_choice("depth", depth, get_args(VerifyDepth), "leave it out for vectors")
         is_pinned = any(getattr(self._options, name) is not None for name in _PINS)
-        return self._verify(chosen, is_pinned=is_pinned)
+        with summed(shown.get("progress")) as total:
+            return self._verify(chosen, total.add, is_pinned=is_pinned)
 
     @takes(RecordedArguments)
     def repair(
@@ -810,7 +817,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         target = policy.target_file_size
         packing = Packing(target or 1, policy.min_files, policy.max_deleted, large=0.5)
         rows = RowOptions(target_file_size=target)
-        asked = Compaction(packing=packing, rows=rows, timezone=self._options.timezone, is_gradual=True)
+        asked = Compaction(packing=packing, rows=rows, is_gradual=True)
 
         def compact(dry_run: bool, tell: OnStep) -> CompactResult:
             return self._rewrite(replace(asked, dry_run=dry_run), {"progress": tell})

@@ -48,9 +48,14 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         Bytes of a data file, approximately; by default as the table says.
     ``compression``
         The codec of data files; by default the property ``delta.parquet.compression.codec``, else snappy, or
-        ``write.parquet.compression-codec``, else zstd.
+        ``write.parquet.compression-codec``, else zstd. It is also that of delete files of the same format.
     ``writer_properties``
         How Parquet files are written: `ParquetOptions`, or for Delta tables ``WriterProperties`` of deltalake.
+    ``memory``
+        Bytes of rows that are held in memory, approximately, for those that are read ahead and those that wait to be
+        written, 512 MiB by default; each of Spark's tasks holds as many. It bounds the keys of a `merge` and an
+        `upsert` as well. Fewer bytes make smaller row groups. A write by Spark's own writer cannot be bounded, so that
+        the rows of a DataFrame take another road with it.
     ``schema_mode``
         What becomes of columns that the table lacks: ``merge`` adds them, and `overwrite` also takes ``overwrite``,
         which replaces the columns by those of the rows. By default they are refused.
@@ -67,8 +72,6 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         By default ``delta.enableDeletionVectors`` decides, or ``write.delete.mode``, ``write.update.mode`` and
         ``write.merge.mode``; `overwrite` of an Iceberg table writes files anew by default. ``merge-on-read`` is refused
         if the table does not allow it.
-    ``memory``
-        Bytes of rows and keys that are held in memory, approximately; 512 MiB by default.
     ``txn``
         The name of an application and the version of its progress, which the table records. If it has that version or
         a later one, nothing is written, so that the same call can be repeated. ``auto`` stands for the query and the
@@ -89,8 +92,10 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     ``progress``
         True shows the progress by the package rich, at a terminal or in a notebook and nowhere else. A function is
         called with a `WriteProgress` after every batch of rows that this process writes, and for a compaction
-        by Spark's tasks after each of its jobs. Verbs that write files anew count the rows that are only copied. A deep
-        clone of a Delta table counts the files that are copied, and no rows.
+        by Spark's tasks after each of its jobs. Verbs that write files anew count the rows that are only copied. Where
+        rows are hidden, their data files are counted, and not the rows. Verbs that write no rows count what they are
+        done with: a clone the files that it has copied, a restore and a repair those that they have looked for, and so
+        on. What only changes metadata tells nothing.
     ``unsafe_single_writer``
         Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
     ``commit_properties``, ``post_commithook_properties``

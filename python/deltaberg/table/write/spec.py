@@ -16,6 +16,7 @@ from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.file_schema import StoredType
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
 from deltaberg.schema.types import Field, List, Map, Struct
+from deltaberg.table.rows.row_options import WAITING
 from deltaberg.table.rows.row_rules import RowRules
 from deltaberg.table.sort.order import OrderTerm
 
@@ -135,7 +136,7 @@ class WriteSpec:
     prefix: str = "part"
     random_prefix: int = 0
     open_files: int = 32
-    memory: int = 512 << 20
+    memory: int = WAITING
     spool_directory: str | None = None
     rules: RowRules | None = None
 

@@ -51,7 +51,7 @@ from deltaberg.table.maintain.cloning.copies import copy_files, leftovers
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import first_paths
-from deltaberg.table.rows.progress import ProgressSum
+from deltaberg.table.rows.progress import Told
 from deltaberg.table.transaction.operation import RowNumbers
 
 __all__ = ["clone_table"]
@@ -194,7 +194,7 @@ class _Plan:
             if transaction.is_done:
                 # The progress that would be recorded is recorded already.
                 return CloneResult(str(self.log.root), None, transaction.commit())
-            self._copy()
+            self._copy(transaction.tell)
             with transaction.operation("clone", writes_files=False) as operation:
                 self._apply(transaction)
                 operation.parameters.update(
@@ -220,7 +220,7 @@ class _Plan:
                 self._check_sources()
             transaction.abort()
 
-    def _copy(self) -> None:
+    def _copy(self, told: Told) -> None:
         if not isinstance(self.naming, CopiedFiles):
             return
         made, unsafe = leftovers(self.log.store, self.log.root, self.copies)
@@ -229,10 +229,7 @@ class _Plan:
             self._name()
         wanted = [copy for copy in self.copies if copy.target not in made]
         self.found = len(self.naming.copies) - len(wanted)
-        told = self.asked.commit.progress
-        progress = None if told is None else ProgressSum(told)
-        sizes = copy_files(self.tasks, self.source.log.store, self.log.store, wanted, progress)
-        self.copied_bytes = sum(sizes)
+        self.copied_bytes = sum(copy_files(self.tasks, self.source.log.store, self.log.store, wanted, told))
 
     def _apply(self, transaction: Transaction) -> None:
         source, base, asked = self.source, self.base, self.asked

@@ -18,6 +18,7 @@ from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import conflict
 from deltaberg.iceberg.transaction.pending import ManifestRow, Regrouped, WriteManifest
+from deltaberg.table.rows.progress import Told
 from deltaberg.table.sort.external_sort import sort_batches
 from deltaberg.table.sort.order import OrderTerm
 
@@ -44,11 +45,14 @@ class RegroupedManifests:
         What is rewritten.
     snapshot_id
         The snapshot that is made.
+    told
+        What is told how many manifests are read.
     """
 
-    def __init__(self, groups: Sequence[ManifestGroup], snapshot_id: int) -> None:
+    def __init__(self, groups: Sequence[ManifestGroup], snapshot_id: int, told: Told) -> None:
         self._groups = groups
         self._snapshot_id = snapshot_id
+        self._told = told
         self._written: list[list[ManifestRow]] = []
         self._written_of: object = None
         #: How many manifests took the place of others in the last attempt.
@@ -75,7 +79,7 @@ class RegroupedManifests:
         made_of = source.metadata.format_version, [[row["first_row_id"] for row in group] for group in inputs]
         if made_of != self._written_of:
             self._written = [
-                list(_write_group(source, group, own, self._snapshot_id, write))
+                list(_write_group(source, group, own, self._snapshot_id, write, self._told))
                 for group, own in zip(self._groups, inputs, strict=True)
             ]
             self._written_of = made_of
@@ -99,6 +103,7 @@ def _write_group(
     rows: Sequence[ManifestRow],
     snapshot_id: int,
     write: WriteManifest,
+    told: Told,
 ) -> Iterator[ManifestRow]:
     """Write the manifests of a group, and yield their rows; memory does not depend on how many entries there are."""
     spec = source.reader.spec_of(rows[0]["partition_spec_id"])
@@ -107,7 +112,7 @@ def _write_group(
     most = -(-group.entries // group.count)
     tally = _Found()
     manifests: list[ManifestRow] = []
-    for entries in _divided(_sorted(tally.counted(_live_entries(source, rows, snapshot_id))), most):
+    for entries in _divided(_sorted(tally.counted(_live_entries(source, rows, snapshot_id, told))), most):
         manifests.append(write(header, entries))
         yield manifests[-1]
     _check(tally, rows, manifests)
@@ -128,10 +133,13 @@ class _Found:
             yield table
 
 
-def _live_entries(source: IcebergSource, rows: Sequence[ManifestRow], snapshot_id: int) -> Iterator[pa.Table]:
+def _live_entries(
+    source: IcebergSource, rows: Sequence[ManifestRow], snapshot_id: int, told: Told
+) -> Iterator[pa.Table]:
     """Yield the live entries of manifests as the new snapshot holds them, some manifests at a time."""
     for part in _parts(rows):
         (found,) = source.reader.read([{**row, "number": at} for at, row in enumerate(part)], WHOLE_ENTRIES)
+        told(len(part))
         yield merged_entries([found.table.select(entry_columns(found.partition).names)], snapshot_id)
 
 

@@ -90,7 +90,7 @@ class _Planned:
         with self._transaction.operation("rewrite manifests", again=self.run):
             self.groups, self.made = plan_rewrite(self._transaction.source, self._asked), None
             if self.groups:
-                self.made = RegroupedManifests(self.groups, int(self._transaction.token))
+                self.made = RegroupedManifests(self.groups, int(self._transaction.token), self._transaction.tell)
                 self._transaction.regroup_manifests(self.made)
 
 

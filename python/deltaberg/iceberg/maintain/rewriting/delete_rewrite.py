@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError
+from deltaberg.errors import CommitConflictError, InvalidArgumentError
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.hints import Hint
 from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
+from deltaberg.iceberg.rows.file_options import delete_file_options
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import DeleteKey
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -27,6 +31,8 @@ from deltaberg.table.change.match import scan_of_rows
 from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.commit.commit import CommitPolicy
 from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.verbs.shared_arguments import FileArguments
 
 __all__ = ["DeleteRewrite", "DeletesRequest", "rewrite_deletes"]
 
@@ -46,11 +52,14 @@ class DeletesRequest:
         How many small position delete files of a partition are joined at least.
     rewrite_all
         Whether position delete files are rewritten whatever their number and size.
+    options
+        How new delete files are written, and the zone of timestamps without one in the filter.
     """
 
     where: Filter | None = None
     min_files: int = 5
     rewrite_all: bool = False
+    options: RowOptions = field(default_factory=RowOptions)
 
 
 class DeleteRewrite(ABC):
@@ -71,9 +80,11 @@ class DeleteRewrite(ABC):
         self.transaction = transaction
         self.request = request
         self.source: IcebergSource = transaction.source
-        # A filter that is wrong is refused even if there are no deletes.
-        where = file_condition(self.source, request.where, transaction.timezone)
-        self._matching = scan_of_rows(self.source, where, transaction.timezone)
+        zone = request.options.timezone or transaction.timezone
+        # What is wrong with a filter or an option is refused even if there are no deletes.
+        where = file_condition(self.source, request.where, zone)
+        self._matching = scan_of_rows(self.source, where, zone)
+        _check_options(transaction.metadata, request.options)
 
     @property
     @abstractmethod
@@ -202,6 +213,20 @@ def _rewrite(
         sum(map(_bytes, added)),
         len(rows.numbers),
     )
+
+
+def _check_options(metadata: TableMetadata, options: RowOptions) -> None:
+    """Refuse options of delete files that the table does not get, or that are not valid."""
+    if metadata.format_version < VECTORS_SINCE:
+        delete_file_options(metadata, options)
+        return
+    named = (one for one in FileArguments.__annotations__ if getattr(options, one) is not None)
+    name = next(named, None)
+    if name is not None:
+        raise InvalidArgumentError(
+            Hint(f"⟪{name}⟫ is about delete files, and a table of version {metadata.format_version} gets vectors"),
+            hint="leave it out",
+        )
 
 
 def _bytes(entries: pa.Table) -> int:

@@ -57,7 +57,7 @@ class EqualityConversion(DeleteRewrite):
     def write(self, keys: list[DeleteKey]) -> RowPositions:
         """Hide the rows, and remove the equality deletes that apply to nothing any more."""
         rows = self._rows()
-        hide_rows(self.transaction, rows)
+        hide_rows(self.transaction, rows, self.request.options)
         remove_deletes(self.transaction, self.source, keys)
         return rows
 
@@ -67,12 +67,14 @@ class EqualityConversion(DeleteRewrite):
         tasks = self.transaction.row_tasks
         find = search_here if tasks is None else tasks.find
         files = with_columns(self.files, delete_files=_as_lists(position_lists(self.source, self.files)))
+        options = ScanOptions(timezone=self.transaction.timezone, memory=self.request.options.reading)
         for numbers in self._portions():
             own = [[number for number in found if number in numbers] for found in self.lists]
             chosen = files.append_column("only_in_delete_files", _as_lists(own)).filter(pa.array(list(map(bool, own))))
-            bound = scan_of_whole_files(self.source, chosen, [], ScanOptions(timezone=self.transaction.timezone))
+            bound = scan_of_whole_files(self.source, chosen, [], options)
             for file_numbers, positions in find(bound.with_addresses(), 0, None):
                 rows.add(file_numbers, positions)
+                self.transaction.tell(rows=len(positions))
         return rows
 
     def _portions(self) -> Iterator[set[int]]:

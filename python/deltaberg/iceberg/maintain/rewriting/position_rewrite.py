@@ -50,7 +50,7 @@ class PositionRewrite(DeleteRewrite):
     def write(self, keys: list[DeleteKey]) -> RowPositions:
         """Write the positions of live files anew."""
         rows = self._rows()
-        hide_anew(self.transaction, rows, keys)
+        hide_anew(self.transaction, rows, keys, self.request.options)
         return rows
 
     def _rows(self) -> RowPositions:
@@ -90,9 +90,8 @@ class PositionRewrite(DeleteRewrite):
         metadata = self.transaction.metadata
         if metadata.format_version >= VECTORS_SINCE:
             return self.settled(self._all_lists, set(self._used))
-        packing = Packing(
-            delete_file_options(metadata).target_size, self.request.min_files, takes_all=self.request.rewrite_all
-        )
+        size = delete_file_options(metadata, self.request.options).target_size
+        packing = Packing(size, self.request.min_files, takes_all=self.request.rewrite_all)
         candidates = self._used if self.request.rewrite_all else self._candidates()
         sizes = self.deletes.column("file_size_in_bytes").to_pylist()
         packed = [

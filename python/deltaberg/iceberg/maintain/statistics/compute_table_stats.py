@@ -23,6 +23,7 @@ from deltaberg.storage.base import Storage
 from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.removal import FileKind
+from deltaberg.table.rows.progress import summed
 
 __all__ = ["TableStatsResult", "compute_table_stats"]
 
@@ -99,7 +100,7 @@ def compute_table_stats(
             return TableStatsResult(number, *file, _by_name(paths, counts))
         unread = {field_id: path for field_id, path in missing.items() if (number, field_id) not in made_here}
         if unread:
-            found = sketch_columns(source, unread, tasks)
+            found = sketch_columns(source, unread, tasks, lambda rows: total.add(rows=rows))
             made_here.update({(number, field_id): sketch for field_id, sketch in found.items()})
         sketches = {field_id: made_here[number, field_id] for field_id in missing}
         counts |= {field_id: estimate(sketch) for field_id, sketch in sketches.items()}
@@ -120,7 +121,8 @@ def compute_table_stats(
         named = (entry["statistics-path"], entry["file-size-in-bytes"])
         return TableStatsResult(number, *named, _by_name(paths, counts), made)
 
-    return of_snapshot(request, compute)
+    with summed(request.options.progress) as total:
+        return of_snapshot(request, compute)
 
 
 def _by_name(paths: Mapping[int, Path], counts: Mapping[int, int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
+from deltaberg.table.rows.progress import untold
 
 __all__ = ["chosen_columns", "estimate", "sketch_columns"]
 
@@ -68,7 +69,9 @@ def chosen_columns(source: IcebergSource, columns: ColumnNames | None) -> dict[i
     return {path[-1].id or 0: path for path in paths}
 
 
-def sketch_columns(source: IcebergSource, paths: Mapping[int, Path], tasks: RowTasks | None) -> dict[int, bytes]:
+def sketch_columns(
+    source: IcebergSource, paths: Mapping[int, Path], tasks: RowTasks | None, told: Callable[[int], object] = untold
+) -> dict[int, bytes]:
     """Return the sketch of each column, by its id.
 
     On this machine, one sketch sees all rows in the order of their files. Each task makes a sketch of its own rows, and
@@ -83,6 +86,8 @@ def sketch_columns(source: IcebergSource, paths: Mapping[int, Path], tasks: RowT
         The columns.
     tasks
         What reads large tables; None for this machine.
+    told
+        What is told how many rows this process has read.
     """
     columns = [tuple(child.name for child in path) for path in paths.values()]
     bound = BoundScan.of(source, columns=columns)
@@ -94,7 +99,13 @@ def sketch_columns(source: IcebergSource, paths: Mapping[int, Path], tasks: RowT
             parts = tasks.run(work, [pack_tasks(group) for group in groups])
             united = [kernels.unite_sketches(list(found)) for found in zip(*parts, strict=True)]
             return dict(zip(paths, united, strict=True))
-    return dict(zip(paths, _sketches(bound.batches(), list(paths.values())), strict=True))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in bound.batches():
+            yield batch
+            told(batch.num_rows)
+
+    return dict(zip(paths, _sketches(batches(), list(paths.values())), strict=True))
 
 
 def estimate(sketch: bytes) -> int:

@@ -31,7 +31,7 @@ from deltaberg.table.read.bound import SPLIT
 from deltaberg.table.read.plan import group_tasks, split_files
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.removal import WRITTEN_FILE, discard_files
-from deltaberg.table.rows.progress import ProgressSum, WriteProgress
+from deltaberg.table.rows.progress import ProgressSum
 from deltaberg.table.sort.row_sample import RowSample
 from deltaberg.table.write.sources import TASK_ROAD
 
@@ -171,7 +171,7 @@ class _Job:
             self.note(written.files, TASK_ROAD)
         for written in results:
             if self.progress is not None:
-                self.progress.next_write()(WriteProgress(rows_in(written.files), len(written.files)))
+                self.progress.add(len(written.files), rows=rows_in(written.files))
             if self.trail is not None:
                 self.trail.adopt(written.paths, partial(self.noted.read_rows, written.runs))
             yield written.files

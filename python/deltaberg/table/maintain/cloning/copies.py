@@ -21,7 +21,7 @@ from deltaberg.table.maintain.cloning.file_copy import FileCopy, copy_file
 from deltaberg.table.maintain.file_tasks import FileTasks, results_of
 from deltaberg.table.maintain.listed_files import later_clock
 from deltaberg.table.maintain.verifying.presence import CONCURRENT
-from deltaberg.table.rows.progress import ProgressSum, WriteProgress
+from deltaberg.table.rows.progress import Told, untold
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["COPY_NAME", "CopyNames", "copy_files", "leftovers", "name_of_copy"]
@@ -139,7 +139,7 @@ def copy_files(
     store: StoreSpec,
     target_store: StoreSpec,
     copies: Sequence[FileCopy],
-    progress: ProgressSum | None = None,
+    told: Told = untold,
 ) -> list[int]:
     """Make copies, by tasks if there are any and it is worth it, and return their sizes.
 
@@ -149,7 +149,7 @@ def copy_files(
         What copies in place of this process.
     store, target_store
         The stores of the files, and of the copies.
-    progress
+    told
         What is told how many files are copied: by this process one after the other, and by tasks as jobs end.
 
     Raises
@@ -166,14 +166,12 @@ def copy_files(
         for some in in_chunks(shares, _IN_A_JOB * tasks.parallelism):
             for made in results_of(tasks.run(_Copy(store, target_store), some)):
                 sizes.update(made)
-                if progress is not None:
-                    progress.next_write()(WriteProgress(0, len(made)))
+                told(len(made))
         return [sizes[copy.target] for copy in copies]
 
     def copied(copy: FileCopy) -> int:
         size = copy_file(store, target_store, copy)
-        if progress is not None:
-            progress.next_write()(WriteProgress(0, 1))
+        told(1)
         return size
 
     return map_in_order(CONCURRENT, copied, copies)

@@ -10,6 +10,7 @@ from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.verifying.findings import DAMAGED, MISSING, SIZE, UNCHECKED, Finding
 from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presence, look_up
+from deltaberg.table.rows.progress import Told
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
 #: Files that are looked into together.
 TOGETHER = 1 << 13
 
+_Item = TypeVar("_Item")
 _T = TypeVar("_T")
 
 
@@ -59,10 +61,16 @@ def unreadable(what: str, path: str, named_by: str, error: DeltabergError) -> Fi
     return Finding(kind, what, path, named_by, None, error.message)
 
 
-def look_in_parallel(look: Callable[[int], _T], rows: Sequence[int]) -> Iterator[tuple[int, _T]]:
-    """Look at some files, several at a time."""
-    for chunk in in_chunks(rows, TOGETHER):
-        yield from zip(chunk, map_in_order(CONCURRENT, look, chunk), strict=True)
+def look_in_parallel(look: Callable[[_Item], _T], items: Sequence[_Item], told: Told) -> Iterator[tuple[_Item, _T]]:
+    """Look into some files, several at a time, and tell how many that are."""
+
+    def told_of(item: _Item) -> _T:
+        seen = look(item)
+        told(1)
+        return seen
+
+    for chunk in in_chunks(items, TOGETHER):
+        yield from zip(chunk, map_in_order(CONCURRENT, told_of, chunk), strict=True)
 
 
 def failure_among(answers: Sequence[Presence]) -> DeltabergError | None:

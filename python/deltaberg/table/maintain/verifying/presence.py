@@ -21,6 +21,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
+from deltaberg.table.rows.progress import Told, untold
 from deltaberg.workers import map_in_order
 
 __all__ = ["CONCURRENT", "Presence", "Presences", "find_files", "look_up", "lost_locations"]
@@ -58,7 +59,11 @@ class Presences:
 
 
 def find_files(
-    store: StoreSpec, root: Location, sought: Sequence[kernels.PathSet], tasks: FileTasks | None = None
+    store: StoreSpec,
+    root: Location,
+    sought: Sequence[kernels.PathSet],
+    tasks: FileTasks | None = None,
+    told: Told = untold,
 ) -> list[Presences]:
     """Return what the store says of files, for each of several sets.
 
@@ -73,6 +78,8 @@ def find_files(
         The locations of the files as text.
     tasks
         What lists a large table in place of this process.
+    told
+        What is told of how many files it is known whether they are there.
 
     Raises
     ------
@@ -83,21 +90,20 @@ def find_files(
     sizes_of_sets = [array("q", [-1]) * len(locations) for locations in sought]
     above = pa.scalar(f"{str(root).rstrip('/')}/")
     if not any(map(len, sought)):
-        return [_asked(store, root, *one) for one in zip(sought, sizes_of_sets, strict=True)]
+        return [_asked(store, root, *one, told) for one in zip(sought, sizes_of_sets, strict=True)]
     for listed in list_by_tasks(tasks, store, root):
         paths = pc.binary_join_element_wise(above, listed.column("path"), "")
         for sizes, locations in zip(sizes_of_sets, sought, strict=True):
             numbers = locations.numbers(paths)
-            known = numbers.is_valid()
-            pairs = zip(
-                numbers.filter(known).to_pylist(), listed.column("bytes").filter(known).to_pylist(), strict=True
-            )
-            for number, size in pairs:
+            is_sought = numbers.is_valid()
+            both = (column.filter(is_sought).to_pylist() for column in (numbers, listed.column("bytes")))
+            for number, size in zip(*both, strict=True):
                 sizes[number] = size
-    return [_asked(store, root, *one) for one in zip(sought, sizes_of_sets, strict=True)]
+            told(len(numbers) - numbers.null_count)
+    return [_asked(store, root, *one, told) for one in zip(sought, sizes_of_sets, strict=True)]
 
 
-def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: array[int]) -> Presences:
+def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: array[int], told: Told) -> Presences:
     """Ask the store for the files that a listing lacks."""
     sizes = pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(found)])
     is_listed = pc.greater_equal(sizes, 0)
@@ -105,12 +111,12 @@ def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: 
     asked: dict[int, Presence] = {}
     for start in range(0, len(lacking), _CHUNK):
         some = lacking.slice(start, _CHUNK)
-        asked.update(zip(some.to_pylist(), look_up(store, root, locations.texts(some).to_pylist()), strict=True))
+        asked.update(zip(some.to_pylist(), look_up(store, root, locations.texts(some).to_pylist(), told), strict=True))
     return Presences(pc.if_else(is_listed, sizes, None), asked)
 
 
 def lost_locations(
-    store: StoreSpec, root: Location, locations: pa.StringArray, tasks: FileTasks | None = None
+    store: StoreSpec, root: Location, locations: pa.StringArray, tasks: FileTasks | None = None, told: Told = untold
 ) -> pa.StringArray:
     """Return which files are certainly gone.
 
@@ -122,6 +128,8 @@ def lost_locations(
         The locations of the files as text, each once.
     tasks
         What lists a large table in place of this process.
+    told
+        As for `find_files`.
 
     Raises
     ------
@@ -129,10 +137,10 @@ def lost_locations(
         The store does not say whether one is there.
     """
     if len(locations) <= _ASKED_AT_MOST:
-        answers = look_up(store, root, locations.to_pylist())
+        answers = look_up(store, root, locations.to_pylist(), told)
     else:
         sought = kernels.PathSet([locations])
-        (found,) = find_files(store, root, [sought], tasks)
+        (found,) = find_files(store, root, [sought], tasks, told)
         answers = [found.of(number) for number in sought.numbers(locations).to_pylist()]
     for answer in answers:
         if isinstance(answer, DeltabergError):
@@ -140,7 +148,7 @@ def lost_locations(
     return locations.filter(pa.array([answer is None for answer in answers], pa.bool_()))
 
 
-def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:
+def look_up(store: StoreSpec, root: Location, locations: Sequence[str], told: Told = untold) -> list[Presence]:
     """Return what the store says of single files, and list the directories of those that it does not find.
 
     Parameters
@@ -149,9 +157,17 @@ def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[
         The location of the table.
     locations
         The locations of the files as text.
+    told
+        As for `find_files`.
     """
     places = [parse_location(text) for text in locations]
-    presences = map_in_order(CONCURRENT, lambda place: _ask(store, place), places)
+
+    def ask(place: Location) -> Presence:
+        answer = _ask(store, place)
+        told(1)
+        return answer
+
+    presences = map_in_order(CONCURRENT, ask, places)
     lacking: dict[Location, list[int]] = {}
     for number, (place, answer) in enumerate(zip(places, presences, strict=True)):
         if answer is None:
