@@ -11,7 +11,7 @@ import click
 
 from deltaberg.cli.dry_run import TRYING, dry_run_option
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.show.output import print_lines, progress
+from deltaberg.cli.show.output import Tell, print_lines, progress
 from deltaberg.cli.show.results import in_words, print_done
 
 __all__ = ["Asking", "Question", "ask", "asking", "asking_options"]
@@ -71,7 +71,7 @@ class Asking(NamedTuple):
     def carry_out(
         self,
         doing: str,
-        run: Callable[[bool], _Result],
+        run: Callable[[bool, Tell], _Result],
         show: Callable[[_Result], object],
         asks: Callable[[_Result], Question | None],
     ) -> _Result | None:
@@ -84,22 +84,22 @@ class Asking(NamedTuple):
         doing
             What is being done to the table.
         run
-            Does it, or finds out what would be done.
+            Does it, or finds out what would be done, and tells how far it is.
         show
             Prints what either returns.
         asks
             Returns what is asked; None if nothing is to be done.
         """
         if self.dry_run or not self.is_agreed:
-            with progress(f"{TRYING} {self.location}"):
-                planned = run(True)
+            with progress(f"{TRYING} {self.location}") as tell:
+                planned = run(True, tell)
             asked = None if self.dry_run else asks(planned)
             if asked is None:
                 show(planned)
                 return None
             ask(*asked)
-        with progress(f"{doing} {self.location}"):
-            result = run(False)
+        with progress(f"{doing} {self.location}") as tell:
+            result = run(False, tell)
         show(result)
         return result
 

@@ -173,7 +173,7 @@ def drop_table(
         shown = [files] if planned is None else [*_file_lines(planned), *planned.warnings, in_words(planned)]
         return Question(f"Drop the table {place.location}?", shown, "it was not dropped")
 
-    result = asking.carry_out("dropping", lambda dry_run: drop(dry_run=dry_run), show, question)
+    result = asking.carry_out("dropping", lambda dry_run, _: drop(dry_run=dry_run), show, question)
     if result is not None and not result.is_complete:
         raise click.exceptions.Exit(_NOT_DELETED)
 
@@ -190,7 +190,7 @@ def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dic
 
     result = asking.carry_out(
         "cleaning up",
-        lambda dry_run: verb(dry_run=dry_run, **arguments),
+        lambda dry_run, tell: verb(dry_run=dry_run, progress=tell, **arguments),
         lambda result: _print(result, asking),
         question,
     )

@@ -55,7 +55,7 @@ def clone(
         arguments["catalog"] = load_catalog(target_catalog)
     asking.carry_out(
         "cloning",
-        lambda dry_run: opened.clone(target, dry_run=dry_run, **chosen, **arguments),
+        lambda dry_run, tell: opened.clone(target, dry_run=dry_run, progress=tell, **chosen, **arguments),
         show,
         lambda planned: Question(f"Clone {opened.location}?", [in_words(planned)], "nothing was written"),
     )

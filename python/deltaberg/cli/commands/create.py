@@ -132,7 +132,7 @@ def convert(
     if target is not None:
         raise click.UsageError("--to applies to Iceberg tables only: pass --table-format iceberg")
     place.check_is_location()
-    with progress(f"{TRYING if dry_run else 'converting'} {place.location}"):
+    with progress(f"{TRYING if dry_run else 'converting'} {place.location}") as tell:
         from deltaberg import convert_to_delta
 
         def make(**policy: Any) -> CommitResult:
@@ -141,6 +141,7 @@ def convert(
                 partition_by=columns,
                 collect_stats=not no_stats,
                 storage_options=place.storage_options,
+                progress=tell,
                 **arguments,
                 **options,
                 **policy,
@@ -170,11 +171,11 @@ def _convert_tree(place: TablePlace, arguments: dict[str, Any], as_json: bool, d
         raise click.UsageError("pass the name of the table in the catalog by --to")
     else:
         where = {"catalog": place.loaded_catalog()}
-    with progress(f"{TRYING if dry_run else 'converting'} {place.location}"):
+    with progress(f"{TRYING if dry_run else 'converting'} {place.location}") as tell:
         from deltaberg import convert_to_iceberg
 
         def make(**policy: Any) -> CommitResult:
-            return convert_to_iceberg(place.location, **arguments, **where, **policy)
+            return convert_to_iceberg(place.location, progress=tell, **arguments, **where, **policy)
 
         if not dry_run:
             print_result(arguments["target"] or place.location, make(), as_json)

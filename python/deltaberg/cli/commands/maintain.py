@@ -11,7 +11,7 @@ from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.show.output import progress
+from deltaberg.cli.show.output import Tell, progress
 from deltaberg.cli.show.results import in_words, print_done, print_result, state_of
 from deltaberg.whole_numbers import counted
 
@@ -36,8 +36,8 @@ def checkpoint(place: TablePlace, as_json: bool, dry_run: bool) -> None:
     if dry_run:
         print_result(opened.location, {"version": opened.version, "live_files": len(opened.live_files)}, as_json)
         return
-    with progress(f"writing a checkpoint of {opened.location}"):
-        made = opened.checkpoint()
+    with progress(f"writing a checkpoint of {opened.location}") as tell:
+        made = opened.checkpoint(progress=tell)
     facts = {"version": made.version, "kind": made.kind, "files": list(made.files), "bytes": made.size}
     size = f"{', '.join(made.files)}, {counted(made.size, 'byte')}"
     print_done(opened.location, facts, as_json, ("version", made.version), ("kind", made.kind), ("files", size))
@@ -85,8 +85,8 @@ def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packi
     arguments |= given(packing)
     if "cluster" in arguments:
         arguments["cluster"] = {"true": True, "false": False}.get(arguments["cluster"], arguments["cluster"])
-    with progress(f"compacting {opened.location}"):
-        result = opened.compact(**arguments)
+    with progress(f"compacting {opened.location}") as tell:
+        result = opened.compact(**arguments, progress=tell)
     _print_rewrite(opened, result, as_json, arguments.get("branch"))
 
 
@@ -115,7 +115,7 @@ def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any
 
     asking.carry_out(
         "reorganizing",
-        lambda dry_run: opened.reorg(dry_run=dry_run, **arguments),
+        lambda dry_run, tell: opened.reorg(dry_run=dry_run, progress=tell, **arguments),
         lambda result: _print_rewrite(opened, result, asking.as_json, arguments.get("branch")),
         question,
     )
@@ -131,8 +131,8 @@ def rewrite_manifests(place: TablePlace, as_json: bool, arguments: dict[str, Any
     """Put the entries of small manifests of an Iceberg table into fewer ones, each for a range of partitions."""
     opened = place.open("iceberg")
     arguments |= given(options)
-    with progress(f"rewriting manifests of {opened.location}"):
-        result = opened.rewrite_manifests(**arguments)
+    with progress(f"rewriting manifests of {opened.location}") as tell:
+        result = opened.rewrite_manifests(**arguments, progress=tell)
     facts = {
         **state_of(opened, arguments.get("branch")),
         **({"dry_run": True} if result.dry_run else {}),
@@ -162,9 +162,10 @@ def drop_feature(opened: Any, asking: Asking, arguments: dict[str, Any], name: s
         }
         asking.print(result, facts, result.steps)
 
+    arguments["truncate_history"] = truncate_history
     asking.carry_out(
         f"dropping {name} of",
-        lambda dry_run: opened.drop_feature(name, truncate_history=truncate_history, dry_run=dry_run, **arguments),
+        lambda dry_run, tell: opened.drop_feature(name, dry_run=dry_run, progress=tell, **arguments),
         show,
         lambda planned: Question(f"Drop {name} of {opened.location}?", planned.steps),
     )
@@ -250,6 +251,10 @@ def maintain(opened: Any, asking: Asking, arguments: dict[str, Any], **options: 
     def question(planned: MaintenanceResult) -> Question | None:
         return Question(f"Do it to {opened.location}?", planned.lines, "nothing was done") if planned.is_due else None
 
-    result = asking.carry_out("maintaining", lambda dry_run: opened.maintain(policy, dry_run=dry_run), show, question)
+    def run(dry_run: bool, tell: Tell) -> MaintenanceResult:
+        done: MaintenanceResult = opened.maintain(policy, dry_run=dry_run, progress=tell)
+        return done
+
+    result = asking.carry_out("maintaining", run, show, question)
     if result is not None and not all(getattr(one.result, "is_complete", True) for one in result.steps):
         raise click.exceptions.Exit(_NOT_DELETED)

@@ -38,7 +38,7 @@ def restore(opened: Any, asking: Asking, arguments: dict[str, Any], target: str,
 
     asking.carry_out(
         "restoring",
-        lambda dry_run: opened.restore(state, dry_run=dry_run, **flags, **arguments),
+        lambda dry_run, tell: opened.restore(state, dry_run=dry_run, progress=tell, **flags, **arguments),
         show,
         lambda planned: Question(f"Set {opened.location} back?", [in_words(planned)]),
     )

@@ -17,7 +17,7 @@ __all__ = ["rewrite_deletes"]
 _NUMBERS = ("removed_files", "added_files", "removed_bytes", "added_bytes", "data_files")
 
 
-@write_command("DescribedArguments")
+@write_command("RewriteArguments")
 @click.option("--where", "-w", metavar="SQL", help="Only deletes of rows of files in which rows can match.")
 @click.option("--only", type=click.Choice(["equality", "position"]), help="One kind of delete files; by default both.")
 @click.option("--min-files", type=click.IntRange(min=2), metavar="COUNT", help="How many are joined at least.")
@@ -38,7 +38,8 @@ def rewrite_deletes(
     opened = place.open("iceberg")
     arguments |= {"where": where, "dry_run": dry_run}
     done = {}
-    with progress(f"rewriting delete files of {opened.location}"):
+    with progress(f"rewriting delete files of {opened.location}") as tell:
+        arguments["progress"] = tell
         if only != "position":
             done["equality deletes"] = opened.convert_equality_deletes(**arguments)
         if only != "equality":

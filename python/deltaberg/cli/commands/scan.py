@@ -74,8 +74,8 @@ def plan(table: DeltaTable | IcebergTable, as_json: bool, **which: Any) -> None:
 @filter_option
 def count(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None) -> None:
     """Count the rows, by metadata where that is exact."""
-    with progress("counting"):
-        rows = table.scan(filter).count()
+    with progress("counting") as tell:
+        rows = table.scan(filter).count(progress=tell)
     if as_json:
         print_json({"rows": rows})
     else:

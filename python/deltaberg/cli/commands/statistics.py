@@ -16,7 +16,7 @@ from deltaberg.cli.show.results import print_done, print_result, state_of
 __all__ = ["stats"]
 
 
-@write_command("user_metadata", "isolation", "unsafe_single_writer")
+@write_command("user_metadata", "isolation", "timezone", "unsafe_single_writer")
 @click.option("--snapshot-id", type=click.IntRange(min=0), metavar="SNAPSHOT_ID", help="By default the newest one.")
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
 @click.option("--distinct", is_flag=True, help="Estimate instead how many distinct values each column has.")
@@ -50,16 +50,16 @@ def stats(
             _compute_of_files(opened, as_json, where, arguments)
         return
     if where is not None or arguments.keys() - {"unsafe_single_writer"}:
-        raise click.UsageError("--where, --message and --isolation apply to Delta tables only")
+        raise click.UsageError("--where, --timezone, --message and --isolation apply to Delta tables only")
     if dry_run:
         snapshot = opened.snapshot_id if snapshot_id is None else snapshot_id
         files = 0 if snapshot is None else len(place.open("iceberg", snapshot_id=snapshot).scan().files())
         print_result(opened.location, {"snapshot_id": snapshot, "files": files}, as_json)
         return
     names: tuple[str, ...] = ("ndv",)
-    with progress(f"computing statistics of {opened.location}"):
+    with progress(f"computing statistics of {opened.location}") as tell:
         if distinct or columns is not None:
-            done = opened.compute_table_stats(columns, snapshot_id, **arguments)
+            done = opened.compute_table_stats(columns, snapshot_id, **arguments, progress=tell)
         else:
             done, names = opened.compute_partition_stats(snapshot_id, **arguments), ("partitions", "base_snapshot_id")
     facts: dict[str, Any] = {"snapshot_id": None, "path": None}
@@ -70,7 +70,7 @@ def stats(
 
 
 def _compute_of_files(opened: Any, as_json: bool, where: str | None, arguments: dict[str, Any]) -> None:
-    with progress(f"computing statistics of {opened.location}"):
-        done = opened.compute_statistics(where, **arguments)
+    with progress(f"computing statistics of {opened.location}") as tell:
+        done = opened.compute_statistics(where, **arguments, progress=tell)
     files = {"files": done.metrics["numFilesRead"], "updated_files": done.metrics["numFilesUpdated"]}
     print_done(opened.location, {"version": done.version, **files, "committed": done.committed}, as_json)

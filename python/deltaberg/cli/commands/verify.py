@@ -11,7 +11,7 @@ from deltaberg.choices import VerifyDepth
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.options import table_command
-from deltaberg.cli.show.output import print_json, print_lines, progress
+from deltaberg.cli.show.output import Tell, print_json, print_lines, progress
 from deltaberg.cli.show.results import in_words
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def verify(table: DeltaTable | IcebergTable, as_json: bool, depth: VerifyDepth |
     Of an Iceberg table, all branches and tags are verified, or the one that is named. The exit code is 1 if there is a
     finding.
     """
-    with progress(f"verifying {table.location}"):
-        result = table.verify(**({} if depth is None else {"depth": depth}))
+    with progress(f"verifying {table.location}") as tell:
+        result = table.verify(**({} if depth is None else {"depth": depth}), progress=tell)
     if as_json:
         findings = [asdict(finding) for finding in result.findings]
         counts = {"depth": result.depth, "checked": dict(result.checked), "counts": result.counts}
@@ -56,11 +56,11 @@ def repair(opened: Any, asking: Asking, arguments: dict[str, Any]) -> None:
     """
     findings: VerifyResult | None = None
 
-    def run(dry_run: bool) -> RepairResult:
+    def run(dry_run: bool, tell: Tell) -> RepairResult:
         nonlocal findings
         if dry_run:
-            findings = opened.verify(depth="names")
-        done: RepairResult = opened.repair(findings, dry_run=dry_run, **arguments)
+            findings = opened.verify(depth="names", progress=tell)
+        done: RepairResult = opened.repair(findings, dry_run=dry_run, progress=tell, **arguments)
         return done
 
     def show(result: RepairResult) -> None:

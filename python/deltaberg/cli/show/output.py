@@ -14,24 +14,36 @@ from deltaberg.whole_numbers import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_facts", "print_json", "print_lines", "print_rows", "print_table", "progress", "row_progress"]
+__all__ = ["Tell", "print_facts", "print_json", "print_lines", "print_rows", "print_table", "progress", "row_progress"]
 
 _FACT_WIDTH = 22
 #: How many letters there must be room for behind labels, so that lines are broken and not left to the terminal.
 _LEAST_WIDTH = 12
 
 
+#: What a verb tells how far it is, by numbers of any kind.
+Tell = Callable[[Any], object]
+
+
 @contextmanager
-def progress(doing: str) -> Iterator[None]:
-    """Show on standard error what is being done, if that is a terminal."""
+def progress(doing: str) -> Iterator[Tell]:
+    """Show on standard error what is being done, if that is a terminal.
+
+    Returns
+    -------
+    collections.abc.Callable
+        What verbs take as ``progress``: the numbers that it is called with are shown, too.
+    """
     if not _shows_progress():
-        yield
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(clean(doing))):
-        yield
+    from deltaberg.table.rows.shown_progress import described
+
+    with Console(stderr=True).status(Text(clean(doing))) as status:
+        yield lambda done: status.update(Text(clean(f"{doing}: {described(done)}")))
 
 
 @contextmanager
