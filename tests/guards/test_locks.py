@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.lock import LOCKS
@@ -29,12 +32,13 @@ def _locked(name: str) -> dict[str, set[str]]:
     return versions
 
 
-def _group(name: str) -> list[str]:
+def _group(name: str) -> list[Requirement]:
+    """Return what a group of pyproject.toml asks for itself."""
     text = (ROOT / "pyproject.toml").read_text("utf-8").partition("[dependency-groups]")[2].partition("\n[tool.")[0]
     lines = re.search(rf"^{name} = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
     assert lines is not None
     own = [line for line in lines[1].splitlines() if "include-group" not in line]
-    return [found.lower().replace(".", "-") for found in re.findall(r'"([A-Za-z0-9.-]+)[^"]*"', "".join(own))]
+    return [Requirement(written) for written in re.findall(r'"([^"]+)"', "".join(own))]
 
 
 def test_each_lock_file_has_its_rule() -> None:
@@ -56,7 +60,7 @@ def test_every_package_has_one_version_and_hashes(name: str) -> None:
 def test_what_pyproject_asks_for_is_locked(name: str) -> None:
     locked = _locked(name)
     for group in LOCKS[name].groups:
-        assert {package.partition("[")[0] for package in _group(group)} <= set(locked)
+        assert {canonicalize_name(one.name) for one in _group(group)} <= set(locked)
     for package in LOCKS[name].packages:
         wanted, _, version = package.partition("==")
         assert not version or locked[wanted] == {version}
@@ -66,6 +70,23 @@ def test_what_pyproject_asks_for_is_locked(name: str) -> None:
         assert {"obstore", "pyarrow", "sqlglot", "urllib3"} <= set(bounded)
         for package, versions in bounded.items():
             assert [Version(version) for version in versions] == [Version(lowest[package])]
+
+
+def test_what_is_locked_here_is_asked_for() -> None:
+    """`make lock` would drop what neither the group asks for nor a package of it, and what needs it would break."""
+    requires = {canonicalize_name(one.metadata["Name"]): one.requires or [] for one in distributions()}
+    asked: set[tuple[str, str]] = set()
+    reached = [*_group("dev"), *_group("installer")]
+    while reached:
+        requirement = reached.pop()
+        name = canonicalize_name(requirement.name)
+        for extra in {"", *requirement.extras} - {one for known, one in asked if known == name}:
+            asked.add((name, extra))
+            of_it = map(Requirement, requires.get(name, []))
+            reached += [one for one in of_it if one.marker is None or one.marker.evaluate({"extra": extra})]
+    installed = {canonicalize_name(name) for name in _locked("dev")} & requires.keys()
+    assert len(installed) > 50
+    assert sorted(installed - {name for name, _ in asked}) == []
 
 
 def test_no_lock_file_names_an_index(tmp_path: Path) -> None:
