@@ -76,6 +76,11 @@ $(VENV)/.rest: $(VENV)/.packages tests/support/rest_reference.py
 	@if command -v mvn >/dev/null; then $(RUN) -m tests.support.rest_reference --install; else echo "mvn is missing: tests against the REST reference server will skip"; fi
 	@touch $@
 
+$(VENV)/.duckdb: $(VENV)/.packages tests/interop/duckdb_reader.py requirements/duckdb.txt
+	@echo "set-up of the comparisons: DuckDB with the extensions that read tables, in an environment of its own (10 seconds)"
+	@$(RUN) -m tests.interop.duckdb_reader --install
+	@touch $@
+
 java:
 	@$(NEEDS_JAVA)
 
@@ -125,7 +130,7 @@ test-wheels: wheel  ## Tests in environments of the built wheels, one of them wi
 grid: java setup  ## Spark tests on each release of PySpark, and with the lowest and the newest packages (options in ARGS)
 	$(RUN) -m tests.grid $(ARGS)
 
-interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
+interop: java setup $(VENV)/.duckdb  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
 	$(RUN) -m pytest --quiet --judges tests/interop --random-seed=$(SEED) $(PYTEST_OPTIONS)
 	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges $(WRITTEN) --random-seed=$(SEED) $(PYTEST_OPTIONS)
 

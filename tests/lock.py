@@ -41,6 +41,7 @@ LOCKS = {
     "installer": Lock(groups=("installer",)),
     "build": Lock(groups=("build",)),
     "dev": Lock(groups=("dev",)),
+    "duckdb": Lock(groups=("duckdb",)),
     "wheel-pure": Lock(groups=("wheels",), extras=("sql",)),
     "wheel-lowest": Lock(groups=("wheels",), extras=("sql",), lowest=True),
     **{

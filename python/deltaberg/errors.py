@@ -428,7 +428,10 @@ class InvalidArgumentError(DeltabergError, ValueError):
 
 
 class ArgumentNameError(InvalidArgumentError, TypeError):
-    """A call has an argument that there is not, too many of them, or not all that are needed."""
+    """A call has an argument that there is not, too many of them, or not all that are needed.
+
+    A property that is called raises it, too, and a table that is taken for a list or a frame, as by ``table["id"]``.
+    """
 
 
 class UnknownNameError(DeltabergError, AttributeError):

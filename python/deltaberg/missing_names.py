@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import FrameType, ModuleType
 from typing import Any
@@ -13,7 +13,7 @@ from deltaberg.coming_from.deltalake_names import DELTALAKE, POLARS
 from deltaberg.coming_from.guessed_names import GUESSED
 from deltaberg.coming_from.name_table import SAME, Names
 from deltaberg.coming_from.pyiceberg_names import PYICEBERG
-from deltaberg.coming_from.spark_names import DELTA_SPARK, ICEBERG_SPARK
+from deltaberg.coming_from.spark_names import DELTA_SPARK, ICEBERG_SPARK, ON_SPARK
 from deltaberg.errors import ImportNameError, UnknownNameError
 
 __all__ = ["LIBRARIES", "missing_name"]
@@ -30,8 +30,9 @@ LIBRARIES: Mapping[str, Mapping[str, Names]] = {
 _OWNERS: Mapping[str, tuple[str, ...]] = {
     "DeltaTable": ("DeltaTable",),
     "IcebergTable": ("IcebergTable",),
-    "Table": ("Table", "DeltaTable", "IcebergTable"),
-    "Scan": ("Scan",),
+    "Table": ("Table", "Rows", "DeltaTable", "IcebergTable"),
+    "Scan": ("Scan", "Rows"),
+    "Struct": ("Struct",),
     "Catalog": ("Catalog",),
     "DeltaTransaction": ("DeltaTransaction",),
     "IcebergTransaction": ("IcebergTransaction",),
@@ -84,9 +85,10 @@ def _places(owner: Any) -> list[str]:
     return [place for one in ours for place in _OWNERS.get(one, ())]
 
 
-def _instead(places: Iterable[str], name: str, own: list[str]) -> tuple[str, str]:
+def _instead(places: Sequence[str], name: str, own: list[str]) -> tuple[str, str]:
     """Return the library that has a name, and what to write instead of it; two empty texts if there is none."""
-    for library, text in _said(places, name):
+    for library, said in _said(places, name):
+        text = said if "DeltaTable" in places[:1] else said.removeprefix(ON_SPARK)
         code = _CODE.match(text)
         # What is right on tables of one format may name what those of the other lack.
         if text != SAME and (code is None or code[1] in own or code[1] in _ELSEWHERE):

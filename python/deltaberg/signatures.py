@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
+import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentError
 from deltaberg.whole_numbers import bits_of_endless
 from deltaberg.words import NEAR, Refused, hint_of_needed, words_of
 
-__all__ = ["NEEDED", "NamesOfClass", "check_construction", "instead", "public", "takes"]
+__all__ = ["NEEDED", "NamesOfClass", "check_construction", "instead", "public", "say_what_to_write", "takes"]
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
@@ -70,12 +73,54 @@ def public(decorated: _Made) -> _Made:
     if not isinstance(decorated, type):
         function: _Made = _checked(decorated, decorated.__name__)
         return function
-    if not any("__getattr__" in vars(one) for one in decorated.__mro__):
-        setattr(decorated, "__getattr__", _no_such_member)  # noqa: B010 - for type checkers, classes have what they declare
+    say_what_to_write(decorated)
     for name, member in list(vars(decorated).items()):
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
             setattr(decorated, name, _checked(member, decorated.__name__ if name == "__init__" else name))
     return decorated
+
+
+def say_what_to_write(decorated: _Made) -> _Made:
+    """Let a name that a class lacks, and a property that is called, raise an error that says what to write instead."""
+    if not any("__getattr__" in vars(one) for one in cast("type", decorated).__mro__):
+        setattr(decorated, "__getattr__", _no_such_member)  # noqa: B010 - for type checkers, classes have what they declare
+    for name, member in list(vars(decorated).items()):
+        if isinstance(member, property) and not name.startswith("_"):
+            setattr(decorated, name, _uncalled(member, name))
+    return decorated
+
+
+def _uncalled(member: property, name: str) -> property:
+    """Return a property that says, where it is called as a method, that it is none."""
+    read = member.fget
+    if read is None:
+        return member
+
+    @wraps(read)
+    def reading(self: Any) -> Any:
+        value = read(self)
+        if _is_called(sys._getframe(1)) and not callable(value):  # noqa: SLF001 - Python says it nowhere else
+            raise ArgumentNameError(
+                f"{name} of {type(self).__name__} is no method", hint=f"write {name}, without parentheses"
+            )
+        return value
+
+    return member.getter(reading)
+
+
+_LOAD_METHOD = dis.opmap.get("LOAD_METHOD")
+_LOAD_ATTR = dis.opmap["LOAD_ATTR"]
+
+
+def _is_called(frame: FrameType) -> bool:
+    """Return whether the code that reads an attribute is about to call it, as in ``table.schema()``."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if at < 0:
+        return False
+    # Before Python 3.12 an instruction of its own loads what is called, and from then on the lowest bit tells.
+    return code[at] == _LOAD_METHOD or (
+        sys.version_info >= (3, 12) and code[at] == _LOAD_ATTR and bool(code[at + 1] & 1)
+    )
 
 
 def check_construction(decorated: object) -> None:

@@ -49,7 +49,9 @@ def _objects(tmp_path: Path) -> dict[str, Any]:
     delta = objects["DeltaTable"] = deltaberg.open_table(tmp_path / "delta", "delta")
     iceberg = objects["IcebergTable"] = deltaberg.open_table(tmp_path / "iceberg", "iceberg")
     objects |= {
+        "Rows": delta.scan(),
         "Scan": delta.scan(),
+        "Struct": delta.schema,
         "Catalog": deltaberg.load_catalog("c", type="filesystem", warehouse=str(tmp_path / "w")),
         "Table": delta,
         "Alteration": delta.alter(),
@@ -253,6 +255,20 @@ def test_rows_of_tables(table: Any) -> None:
     for wrong in (-1, "2", None, 1.5, True):
         with pytest.raises(deltaberg.errors.InvalidArgumentError, match="n must be a 64-bit integer"):
             table.head(wrong)
+
+
+def test_what_the_other_format_or_the_table_has_says_what_to_write(tmp_path: Path) -> None:
+    objects, asked = _objects(tmp_path), 0
+    kinds = [objects[name] for name in ("DeltaTable", "IcebergTable", "DeltaTransaction", "IcebergTransaction")]
+    delta, iceberg, *_ = kinds
+    for one, other in ((delta, iceberg), (iceberg, delta), (kinds[2], delta), (kinds[3], iceberg)):
+        for name in sorted(_public(other) - _public(one)):
+            asked += 1
+            with pytest.raises(UnknownNameError) as raised:
+                getattr(one, name)
+            unhelpful = [word for word in ("dir()", "perhaps") if word in str(raised.value.hint)]
+            assert not unhelpful, f"{type(one).__name__}.{name}"
+    assert asked > 120
 
 
 def test_what_makes_commits_of_its_own_is_no_part_of_a_transaction(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""The page about what other libraries of Python read: made by asking them.
+"""The page about what other libraries read: made by asking them.
 
-``python -m tests.interop.read_elsewhere --write`` renews the page.
+``python -m tests.interop.read_elsewhere --write`` renews the page, with a Spark session of its own and the DuckDB that
+`tests.interop.duckdb_reader` installs.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import deltalake
 import polars as pl
@@ -19,9 +21,12 @@ import pyarrow as pa
 from pyiceberg.table import StaticTable
 
 import deltaberg
+from tests.interop.duckdb_reader import running
+from tests.support.engine_jars import ENGINES
+from tests.support.judge import Judge
 from tests.support.pages import ROOT
 
-__all__ = ["PAGE", "page"]
+__all__ = ["IN_PROCESS", "PAGE", "Library", "answers", "by_duckdb", "by_spark", "page"]
 
 PAGE = ROOT / "docs" / "readers.md"
 _ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
@@ -30,15 +35,25 @@ _TEXT = """# What other libraries read
 Some features that a table may have, or that a hint proposes, keep other libraries from reading it. The tables below
 were made by asking {versions}.
 Each read a table with that feature. "Yes" means that it gave the right rows, "no" that it raised an error, and
-"wrong rows" that it raised none. DuckDB was not asked, since it downloads what reads Delta tables. What delta-spark and
-iceberg-spark read is on [another page](interop.md).
+"wrong rows" that it raised none. DuckDB is the newest one whose extensions `delta` and `iceberg` are packages of
+PyPI, since what DuckDB downloads itself has no hash to be checked by. What else delta-spark and iceberg-spark read is
+on [another page](interop.md).
 `python -m tests.interop.read_elsewhere --write` renews this page, and a test looks that it is true.
 
 `drop_feature` of a Delta table [takes a feature away](maintenance.md#dropping-features) again, `reorg` drops deletion
 vectors, and `convert_equality_deletes` makes positions of equality deletes.
 """
 _Make = Callable[[Path], Any]
-_Read = Callable[[str], pa.Table]
+_Read = Callable[[str], list[dict[str, Any]]]
+
+
+class Library(NamedTuple):
+    """A library with its version, and its ways to read tables of either format, by the heads of their columns."""
+
+    name: str
+    version: str
+    delta: dict[str, _Read]
+    iceberg: dict[str, _Read]
 
 
 def _delta(
@@ -110,57 +125,118 @@ _ICEBERG: dict[str, _Make] = {
 }
 
 
-def _queried(location: str) -> pa.Table:
+def _queried(location: str) -> list[dict[str, Any]]:
     query = deltalake.QueryBuilder().register("rows", deltalake.DeltaTable(location)).execute("SELECT * FROM rows")
-    return pa.table(query.read_all())
+    return pa.table(query.read_all()).to_pylist()
 
 
-_READ_DELTA: dict[str, _Read] = {
-    "deltalake, `to_pyarrow_table`": lambda path: deltalake.DeltaTable(path).to_pyarrow_table(),
-    "deltalake, `to_pyarrow_dataset`": lambda path: deltalake.DeltaTable(path).to_pyarrow_dataset().to_table(),
-    "deltalake, `QueryBuilder`": _queried,
-    "polars": lambda path: pl.scan_delta(path).collect().to_arrow(),
-}
-_READ_ICEBERG: dict[str, _Read] = {
-    "pyiceberg": lambda path: StaticTable.from_metadata(path).scan().to_arrow(),
-    "polars": lambda path: pl.scan_iceberg(path).collect().to_arrow(),
-}
+#: The libraries that read in this process.
+IN_PROCESS = (
+    Library(
+        "deltalake",
+        version("deltalake"),
+        {
+            "deltalake, `to_pyarrow_table`": lambda path: deltalake.DeltaTable(path).to_pyarrow_table().to_pylist(),
+            "deltalake, `to_pyarrow_dataset`": lambda path: (
+                deltalake.DeltaTable(path).to_pyarrow_dataset().to_table().to_pylist()
+            ),
+            "deltalake, `QueryBuilder`": _queried,
+        },
+        {},
+    ),
+    Library(
+        "polars",
+        version("polars"),
+        {"polars": lambda path: pl.scan_delta(path).collect().to_dicts()},
+        {"polars": lambda path: pl.scan_iceberg(path).collect().to_dicts()},
+    ),
+    Library(
+        "pyiceberg",
+        version("pyiceberg"),
+        {},
+        {"pyiceberg": lambda path: StaticTable.from_metadata(path).scan().to_arrow().to_pylist()},
+    ),
+)
+
+
+@contextmanager
+def by_duckdb() -> Iterator[Library]:
+    """Run DuckDB, and yield what it reads."""
+    with running() as duckdb:
+        yield Library(
+            "DuckDB",
+            duckdb.version,
+            {"DuckDB": lambda path: duckdb.read("delta_scan", path)},
+            {"DuckDB": lambda path: duckdb.read("iceberg_scan", path)},
+        )
+
+
+def by_spark(judge: Judge) -> Iterator[Library]:
+    """Yield delta-spark and iceberg-spark, in the versions of the judge."""
+
+    def read(source: str) -> _Read:
+        def rows(location: str) -> list[dict[str, Any]]:
+            table: pa.Table = judge.run("spark.read.format(source).load(location)", source=source, location=location)
+            return table.to_pylist()
+
+        return rows
+
+    of_jars = dict(jar.split(":")[1:] for jar in ENGINES["spark.jars.packages"].split(","))
+    names = {name.partition("-spark")[0]: jar for name, jar in of_jars.items()}
+    yield Library("delta-spark", names["delta"], {"delta-spark": read("delta")}, {})
+    yield Library("iceberg-spark", names["iceberg"], {}, {"iceberg-spark": read("iceberg")})
 
 
 def _answer(read: _Read, place: str, expected: list[dict[str, Any]]) -> str:
     try:
-        rows = sorted(read(place).to_pylist(), key=lambda row: (row["id"] is None, row["id"]))
+        rows = sorted(read(place), key=lambda row: (row["id"] is None, row["id"]))
     except Exception:  # noqa: BLE001 - each library has errors of its own
         return "no"
     return "yes" if rows == expected else "wrong rows"
 
 
-def _rows(folder: Path, made: dict[str, _Make], readers: dict[str, _Read]) -> str:
-    lines = [f"| {' | '.join(('feature', *readers))} |", "|---" * (len(readers) + 1) + "|"]
-    for number, (feature, make) in enumerate(made.items()):
-        table = make(folder / str(number))
-        place = getattr(table, "metadata_location", table.location)
-        expected = table.to_arrow().sort_by("id").to_pylist()
-        answers = [_answer(read, place, expected) for read in readers.values()]
-        lines.append(f"| {' | '.join((feature, *answers))} |")
-    return "\n".join(lines)
+def answers(folder: Path, libraries: Iterable[Library]) -> dict[str, dict[str, dict[str, str]]]:
+    """Return for each format, and each way of the libraries to read, what it made of each feature.
 
-
-def page(folder: Path) -> str:
-    """Return the text of the page, with tables that are made in a folder."""
-    names = [f"{name} {version(name)}" for name in ("deltalake", "polars", "pyiceberg")]
+    The tables are made in a folder.
+    """
+    ways = {
+        "Delta": {name: read for library in libraries for name, read in library.delta.items()},
+        "Iceberg": {name: read for library in libraries for name, read in library.iceberg.items()},
+    }
+    result: dict[str, dict[str, dict[str, str]]] = {name: {way: {} for way in of_it} for name, of_it in ways.items()}
     with warnings.catch_warnings():
         # Other libraries warn of what they are about to drop.
         warnings.simplefilter("ignore")
-        delta = _rows(folder / "delta", _DELTA, _READ_DELTA)
-        iceberg = _rows(folder / "iceberg", _ICEBERG, _READ_ICEBERG)
-    text = _TEXT.format(versions=f"{', '.join(names[:-1])} and {names[-1]}")
-    return f"{text}\n## Delta tables\n\n{delta}\n\n## Iceberg tables\n\n{iceberg}\n"
+        for name, features in (("Delta", _DELTA), ("Iceberg", _ICEBERG)):
+            for number, (feature, make) in enumerate(features.items() if ways[name] else ()):
+                table = make(folder / name / str(number))
+                place = getattr(table, "metadata_location", table.location)
+                expected = table.to_arrow().sort_by("id").to_pylist()
+                for way, read in ways[name].items():
+                    result[name][way][feature] = _answer(read, place, expected)
+    return result
+
+
+def page(folder: Path, libraries: Sequence[Library]) -> str:
+    """Return the text of the page, with tables that are made in a folder."""
+    names = [f"{library.name} {library.version}" for library in libraries]
+    parts = [_TEXT.format(versions=f"{', '.join(names[:-1])} and {names[-1]}")]
+    for name, of_ways in answers(folder, libraries).items():
+        lines = [f"| {' | '.join(('feature', *of_ways))} |", "|---" * (len(of_ways) + 1) + "|"]
+        lines += [
+            f"| {' | '.join((feature, *(said[feature] for said in of_ways.values())))} |"
+            for feature in next(iter(of_ways.values()))
+        ]
+        parts.append("\n".join((f"## {name} tables", "", *lines, "")))
+    return "\n".join(parts)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        made = page(Path(scratch))
+    with tempfile.TemporaryDirectory() as scratch, by_duckdb() as duckdb:
+        judge = Judge(Path(scratch))
+        made = page(Path(scratch), [*IN_PROCESS, duckdb, *by_spark(judge)])
+        judge.close()
     if "--write" in sys.argv:
         PAGE.write_text(made, "utf-8")
     else:

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-__all__ = ["AZURE", "ENGINES", "JUDGES", "NEEDS", "POSTGRES", "REST_SERVER", "UNTRIED", "Need", "Untried"]
+__all__ = ["AZURE", "DUCKDB", "ENGINES", "JUDGES", "NEEDS", "POSTGRES", "REST_SERVER", "UNTRIED", "Need", "Untried"]
 
 
 class Need(NamedTuple):
@@ -34,8 +34,9 @@ REST_SERVER = Need(
 )
 AZURE = Need("Azure's blob store", f"python -m tests.support.azurite --install, then {_TESTS}")
 ENGINES = Need("tables of delta-spark and iceberg-spark", "make interop, with Java, where Maven Central can be reached")
+DUCKDB = Need("tables read by DuckDB", "python -m tests.interop.duckdb_reader --install, then make interop")
 JUDGES = Need("further comparisons with other engines", "make interop")
-NEEDS = (POSTGRES, REST_SERVER, AZURE, ENGINES, JUDGES)
+NEEDS = (POSTGRES, REST_SERVER, AZURE, ENGINES, DUCKDB, JUDGES)
 
 
 class Untried:

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 from deltaberg.coming_from.name_table import Names
 
-__all__ = ["DELTA_SPARK", "ICEBERG_SPARK"]
+__all__ = ["DELTA_SPARK", "ICEBERG_SPARK", "ON_SPARK"]
 
-_SPARK = "import DeltaTable from deltaberg.spark, which has it, or write "
+#: What the texts of names begin with that our own class for Spark has, which is one of Delta tables.
+ON_SPARK = "import DeltaTable from deltaberg.spark, which has it, or write "
 
 DELTA_SPARK: dict[str, Names] = {
     "deltaberg": {
         "configure_spark_with_delta_pip": "leave it out: PySpark finds the data sources of what is installed by itself",
     },
     "DeltaTable": {
-        "addFeatureSupport": _SPARK + '`alter().set({"delta.feature.deletionVectors": "supported"}).commit()`',
-        "alias": _SPARK + '`merge(source, on, target_alias="t")`',
+        "addFeatureSupport": ON_SPARK + '`alter().set({"delta.feature.deletionVectors": "supported"}).commit()`',
+        "alias": ON_SPARK + '`merge(source, on, target_alias="t")`',
         "clone": "`clone(target, shallow=True)`",
-        "cloneAtTimestamp": _SPARK + "`clone(target, timestamp=…)`",
-        "cloneAtVersion": _SPARK + "`clone(target, version=…)`",
-        "convertToDelta": _SPARK + "`deltaberg.convert_to_delta(target)`",
-        "create": _SPARK + "`deltaberg.create_table(target, schema)`",
-        "createIfNotExists": _SPARK + '`deltaberg.create_table(target, schema, if_exists="ignore")`',
-        "createOrReplace": _SPARK + '`deltaberg.create_table(target, schema, if_exists="replace")`',
+        "cloneAtTimestamp": ON_SPARK + "`clone(target, timestamp=…)`",
+        "cloneAtVersion": ON_SPARK + "`clone(target, version=…)`",
+        "convertToDelta": ON_SPARK + "`deltaberg.convert_to_delta(target)`",
+        "create": ON_SPARK + "`deltaberg.create_table(target, schema)`",
+        "createIfNotExists": ON_SPARK + '`deltaberg.create_table(target, schema, if_exists="ignore")`',
+        "createOrReplace": ON_SPARK + '`deltaberg.create_table(target, schema, if_exists="replace")`',
         "delete": "`delete(where)`; `where=None` deletes all rows",
-        "detail": _SPARK + "`location`, `properties`, `protocol` and `metadata`",
-        "dropFeatureSupport": _SPARK + "`drop_feature(name)`",
+        "detail": ON_SPARK + "`location`, `properties`, `protocol` and `metadata`",
+        "dropFeatureSupport": ON_SPARK + "`drop_feature(name)`",
         "forName": "`deltaberg.open_table(location)`: there is no metastore",
-        "forPath": _SPARK + "`deltaberg.open_table(location)`",
+        "forPath": ON_SPARK + "`deltaberg.open_table(location)`",
         "generate": "`generate()`",
         "history": "`history(limit)`",
-        "isDeltaTable": _SPARK + "`deltaberg.open_table(location)`, which raises where there is none",
+        "isDeltaTable": ON_SPARK + "`deltaberg.open_table(location)`, which raises where there is none",
         "merge": "`merge(source, on)`",
-        "optimize": _SPARK + '`compact()`, or `compact(z_order_by=["a"])`',
-        "replace": _SPARK + '`deltaberg.create_table(target, schema, if_exists="replace")`',
-        "restoreToTimestamp": _SPARK + "`restore(timestamp)`",
-        "restoreToVersion": _SPARK + "`restore(version)`",
-        "toDF": _SPARK + "`scan().to_spark(spark)`",
+        "optimize": ON_SPARK + '`compact()`, or `compact(z_order_by=["a"])`',
+        "replace": ON_SPARK + '`deltaberg.create_table(target, schema, if_exists="replace")`',
+        "restoreToTimestamp": ON_SPARK + "`restore(timestamp)`",
+        "restoreToVersion": ON_SPARK + "`restore(version)`",
+        "toDF": ON_SPARK + "`scan().to_spark(spark)`",
         "update": "`update(set, where)`",
-        "upgradeTableProtocol": _SPARK + '`alter().set({"delta.minWriterVersion": "7"}).commit()`',
+        "upgradeTableProtocol": ON_SPARK + '`alter().set({"delta.minWriterVersion": "7"}).commit()`',
         "vacuum": "`vacuum(retention_hours, dry_run=False)`",
     },
 }

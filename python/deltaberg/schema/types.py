@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Any, final
 
 from deltaberg.errors import SchemaError
+from deltaberg.signatures import say_what_to_write
 from deltaberg.whole_numbers import bits_of_endless
 
 __all__ = [
@@ -165,6 +166,7 @@ class Field:
         return f"{self.name} {self.type}{'' if self.nullable else ' NOT NULL'}"
 
 
+@say_what_to_write
 @dataclass(frozen=True)
 class Struct(DataType):
     """Named fields in order. The schema of a table is a struct."""

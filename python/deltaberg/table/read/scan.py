@@ -27,6 +27,7 @@ from deltaberg.table.read.min_max import MinMax
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions
+from deltaberg.table.read.unread_rows import UnreadRows
 from deltaberg.table.rows.shown_progress import check_progress, shown_while
 from deltaberg.telemetry import Span, span
 
@@ -87,7 +88,7 @@ class ScanMetrics:
 
 
 @public
-class Scan:
+class Scan(UnreadRows):
     """The rows of a table for which a filter is true, in the wanted columns.
 
     Nothing is read until a result is asked for. A scan keeps the snapshot for which it was created.

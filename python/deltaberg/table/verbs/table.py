@@ -38,6 +38,7 @@ from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.scan import OnScanProgress, Scan
 from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
+from deltaberg.table.read.unread_rows import UnreadRows
 from deltaberg.table.verbs.shared_arguments import (
     CloneArguments,
     CompactArguments,
@@ -95,7 +96,7 @@ _PINS = ("version", "snapshot_id", "timestamp")
 
 
 @public
-class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
+class Table(Verbs[CommitResult], UnreadRows, Generic[_Transaction_co, _Alteration]):
     """One state of a table. The verbs move the object to the new state; scans that were made before stay."""
 
     #: How the table was opened.
