@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,16 @@ def test_snapshots_that_remove_rows(tmp_path: Path, where: str, options: Any, id
 
 
 @pytest.mark.req("ICE-STR-03", half="writer")
+def test_files_of_the_beginning_are_forgotten_behind_it(tmp_path: Path) -> None:
+    table = _table(tmp_path, [0], [1])
+    stream = _stream(tmp_path)
+    at = stream.latest(stream.initial(), ALL)
+    files = weakref.ref(stream._initial[1])  # type: ignore[index]  # memory shows nowhere else
+    table.append(pa.table({"id": [2]}))
+    assert _flat(_drain(stream, at)[1]) == [2]
+    assert files() is None
+
+
 def test_a_snapshot_that_batches_divide_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table(tmp_path, {"id": pa.int64()}, format="iceberg", partition_by="id")
     table.append(pa.table({"id": list(range(6))}))

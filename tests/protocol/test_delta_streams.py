@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import pytest
 
 from deltaberg import DeltaTable, create_table, open_table
 from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.stream.commit_rules import DeltaStreamOptions
 from deltaberg.delta.stream.delta_stream import DeltaStream
 from deltaberg.delta.stream.position import Position
 from deltaberg.delta.streams import delta_stream
 from deltaberg.errors import (
+    ChangesNotRecordedError,
     CorruptLogError,
     InvalidArgumentError,
     SchemaError,
@@ -274,6 +277,29 @@ def test_a_beginning_that_was_cleaned_up_is_passed_over_where_it_may_be_lost(tmp
     with pytest.warns(UserWarning, match="has not read all files of version 3"):
         _, batches = drain(_stream(tmp_path, allow_data_loss=True), at)
     assert flat_ids(batches) == [4, 5]
+
+
+def test_only_the_beginning_knows_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are forgotten behind the snapshot, and a stream that goes on behind it never asks for them."""
+    table = _table(tmp_path, [0], [1], properties=_FEED)
+    stream = _stream(tmp_path)
+    at = stream.latest(stream.initial(), ALL)
+    files = weakref.ref(stream._initial[1])  # type: ignore[index]  # memory shows nowhere else
+    table.append(pa.table({"id": [2]}))
+    assert _flat(_drain(stream, at)[1]) == [2]
+    assert files() is None
+    monkeypatch.setattr(Snapshot, "live", property(lambda _: pytest.fail("all files were asked for")))
+    for changes in (False, True):
+        assert _flat(_drain(_stream(tmp_path, change_feed=changes), at)[1]) == [2]
+
+
+def test_a_stream_without_a_feed_is_told_what_streams_have(tmp_path: Path) -> None:
+    """Nothing derives changes for it."""
+    table = _table(tmp_path, [0])
+    for follow in (lambda: table.follow(changes=True), lambda: _drain(_stream(tmp_path, change_feed=True))):
+        with pytest.raises(ChangesNotRecordedError) as raised:
+            list(follow())
+        assert raised.value.hint == "delta.enableChangeDataFeed records those of later commits"
 
 
 def test_a_commit_that_batches_divide_is_read_once(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

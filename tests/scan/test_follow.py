@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def test_commits_are_given_as_they_come(table: Any) -> None:
         else:
             stop.set()
     assert received == [[1], [10], [20], [30]]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize(
+    "last",
+    [lambda table: table.delete("id = 1"), lambda table: table.overwrite(_rows(2)), lambda table: table.compact()],
+)
+def test_latest_begins_after_any_commit(table: Any, last: Callable[[Any], Any], changes: bool) -> None:
+    """Also after one that would end it."""
+    table.append(_rows(1, 2))
+    last(table)
+    following = table.follow("latest", changes=changes)
+    open_table(table.location).append(_rows(3))
+    assert [_ids(commit) for commit in following] == [[3]]
 
 
 def test_changed_rows(table: Any) -> None:

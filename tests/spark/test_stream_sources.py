@@ -18,6 +18,7 @@ from deltaberg.errors import (
     DeltabergError,
     InvalidArgumentError,
     SchemaError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tests.spark.doors import VERSION, needs_data_sources, register
@@ -132,6 +133,27 @@ def test_what_is_refused(form: Any, options: dict[str, str], message: str, tmp_p
     made = DATA_SOURCES[form == "iceberg"]({"path": str(tmp_path), **options})
     with pytest.raises(InvalidArgumentError, match=message):
         made.streamReader(made.schema()).latestOffset()
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_errors_name_what_streams_have(form: Any, tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    source = DATA_SOURCES[form == "iceberg"]
+    table = create_table(tmp_path, {"id": pa.int64()}, format=form)
+    table.append(pa.table({"id": [1]}))
+    existing: Any = source({"path": str(tmp_path)})
+    reader = existing.streamReader(existing.schema())
+    begin = reader.latestOffset()
+    assert reader.partitions(reader.initialOffset(), begin)
+    table.delete("id = 1")
+    with pytest.raises(UnsupportedFeatureError) as removed:
+        reader.latestOffset(begin)
+    for option in ("skipChangeCommits", "streaming-skip-overwrite-snapshots", "streaming-skip-delete-snapshots"):
+        assert option in str(removed.value.hint)
+    with pytest.raises(InvalidArgumentError, match="needs one path") as nameless:
+        source({}).streamWriter(existing.schema(), False)
+    assert "start(path) for a stream" in str(nameless.value.hint)
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])

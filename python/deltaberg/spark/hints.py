@@ -39,7 +39,7 @@ _OPTIONS = {
     "partition_by": "partitionBy",
     "properties": "snapshot-property.NAME",
     "ref": "branch",
-    "skip_changes": "skipChangeCommits or streaming-skip-overwrite-snapshots",
+    "skip_changes": "skipChangeCommits, or streaming-skip-overwrite-snapshots and streaming-skip-delete-snapshots,",
     "snapshot_id": "snapshot-id",
     "start": "startingVersion or start-snapshot-id",
     "target_file_size": "target-file-size-bytes",

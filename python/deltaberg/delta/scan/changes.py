@@ -115,7 +115,8 @@ class ChangesSource(DeltaFiles):
     times
         The commits.
     derived
-        Whether changes of versions without a change data feed are derived from their files.
+        Whether changes of versions without a change data feed are derived from their files; None where the caller
+        cannot ask for that.
 
     Raises
     ------
@@ -132,7 +133,7 @@ class ChangesSource(DeltaFiles):
         first: int,
         times: CommitTimes,
         *,
-        derived: bool = False,
+        derived: bool | None = False,
     ) -> None:
         super().__init__(snapshot, timezone, resolver)
         self._columns = _shown_columns(snapshot, newest)
@@ -229,11 +230,14 @@ class ChangesSource(DeltaFiles):
     def _check_feed(self, metadata: Metadata, version: int) -> None:
         """Refuse a version in which the table kept no change data feed."""
         if not metadata.is_enabled(_ENABLED):
+            recorded = f"{_ENABLED} records those of later commits"
+            derived = (
+                "⟪derived=True⟫ derives them from the files of each commit, where an update is a delete and an insert"
+            )
             raise ChangesNotRecordedError(
                 f"changes of versions {self._first} to {self.snapshot.version} were not recorded: the table had no "
                 f"change data feed in version {version}",
-                hint="⟪derived=True⟫ derives them from the files of each commit, where an update is a delete and an "
-                f"insert; {_ENABLED} records those of later commits",
+                hint=recorded if self._derived is None else f"{derived}; {recorded}",
                 table=self.table,
                 version=version,
             )

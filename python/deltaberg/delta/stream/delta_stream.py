@@ -58,7 +58,7 @@ class DeltaStream(TableStream[Position]):
         self._options = options
         self._schemas = SchemaRule(snapshot)
         self._commits = NewCommits(snapshot, may_lose=options.allow_data_loss)
-        #: The version that the stream begins with, and its files in order; it stays as it is.
+        #: The version that the stream begins with, and its files in order, until all of them are read.
         self._initial: tuple[int, pa.Table] | None = None
         self._is_start_known = False
         #: The commit that was read last, and its files: batches may divide it.
@@ -81,7 +81,7 @@ class DeltaStream(TableStream[Position]):
         return self._feed_of(self._snapshot, self._times_from(self._snapshot.version))
 
     def _feed_of(self, snapshot: Snapshot, times: CommitTimes) -> ChangesSource:
-        return ChangesSource(snapshot, *self._own, snapshot, snapshot.version, times)
+        return ChangesSource(snapshot, *self._own, snapshot, snapshot.version, times, derived=None)
 
     def _times_from(self, version: int) -> CommitTimes:
         # A commit is younger than the one before it, whatever their log entries say.
@@ -170,9 +170,12 @@ class DeltaStream(TableStream[Position]):
             if end is not None and end.version <= version:
                 return
             version, skipped = version + 1, 0
-        elif not self._is_start_known:
-            self._schemas.check_start(version, changes=self._options.change_feed)
-            self._is_start_known = True
+        else:
+            # The stream is past the snapshot, which may be large.
+            self._initial = None
+            if not self._is_start_known:
+                self._schemas.check_start(version, changes=self._options.change_feed)
+                self._is_start_known = True
         last = None if end is None else end.version - (end.index == NOTHING)
         parsed = self._parsed
         for entry, data in self._commits.read(version, last, None if parsed is None else parsed[0]):
@@ -269,7 +272,8 @@ class DeltaStream(TableStream[Position]):
 
     @cached_property
     def _no_files(self) -> pa.Table:
+        # Those of the snapshot are not asked for: they may be very many.
+        none = kernels.replay([]).adds
         if self._options.change_feed:
-            none = ChangedFiles(0, 0).whole_files(self._snapshot.live.table.slice(0, 0), "insert")
-            return self._feed.file_table(none)
-        return self._rows.file_table(self._snapshot.live.table.slice(0, 0))
+            return self._feed.file_table(ChangedFiles(0, 0).whole_files(none, "insert"))
+        return self._rows.file_table(none)

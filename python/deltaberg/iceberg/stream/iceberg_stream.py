@@ -39,7 +39,7 @@ from deltaberg.table.streaming.table_stream import NEW_COLUMNS, NEW_STREAM, WAYS
 
 __all__ = ["IcebergStream", "IcebergStreamOptions"]
 
-#: More files than a snapshot has.
+#: More files than a snapshot has: the position is after the snapshot, whatever it did.
 _ALL_FILES = (1 << 63) - 1
 
 
@@ -94,7 +94,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         self._known_schemas = frozenset(loaded.metadata.schemas)
         #: What compares rows with the equality deletes of the batch that was planned last.
         self._keys: list[tuple[Field, ...]] = []
-        #: The files of the snapshot that the stream begins with, in order; it stays as it is.
+        #: The files of the snapshot that the stream begins with, in order, until all of them are read.
         self._initial: tuple[int, pa.Table, tuple[Field, ...]] | None = None
         #: Likewise, of the snapshot that was read last: batches may divide what it added.
         self._parsed: tuple[int, pa.Table, tuple[Field, ...]] | None = None
@@ -208,6 +208,9 @@ class IcebergStream(TableStream[SnapshotPosition]):
     def steps(self, start: SnapshotPosition, end: SnapshotPosition | None = None) -> Iterator[Step[SnapshotPosition]]:
         """Yield the files of each snapshot between two positions; see `TableStream`."""
         self._keys = []
+        if not start.scan_all_files:
+            # The stream is past the snapshot, which may be large.
+            self._initial = None
         chain = self._refreshed()
         begin = self._first_after_start(chain) if start == BEFORE_ALL else self._place(chain, start)
         if end == BEFORE_ALL or (end is None and not chain):
@@ -257,7 +260,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
     def _is_read(self, snapshot: Snapshot, first: int) -> bool:
         """Return whether files of a snapshot are still to be read; refuse one that the stream does not allow."""
         operation = snapshot.operation
-        if operation == "replace":
+        if operation == "replace" or first == _ALL_FILES:
             return False
         schema = snapshot.schema_id
         if schema is not None and schema != self._schema_id and schema not in self._known_schemas:

@@ -102,7 +102,7 @@ class SourceOptions:
             raise InvalidArgumentError(
                 f'format("{self.format}") needs one path',
                 hint=f"use {self._path_hint()}; Spark passes neither the location of a table of its catalog, such as "
-                f"saveAsTable makes, nor {self.format}.`/path` to a Python source",
+                f"saveAsTable and toTable make, nor {self.format}.`/path` to a Python source",
             )
         self._check_names(path)
         return path
@@ -220,7 +220,7 @@ class WriteOptions(SourceOptions, ABC):
         )
 
     def _path_hint(self) -> str:
-        return "save(path)"
+        return "save(path), or start(path) for a stream"
 
     def _path_to_write(self) -> str:
         return in_shared_store(self._path())
