@@ -213,7 +213,7 @@ def test_files_of_the_beginning_are_forgotten_behind_it(tmp_path: Path) -> None:
     at = stream.latest(stream.initial(), ALL)
     files = weakref.ref(stream._initial[1])  # type: ignore[index]  # memory shows nowhere else
     table.append(pa.table({"id": [2]}))
-    assert _flat(_drain(stream, at)[1]) == [2]
+    assert flat_ids(drain(stream, at)[1]) == [2]
     assert files() is None
 
 

@@ -127,7 +127,9 @@ _ICEBERG: dict[str, _Make] = {
 
 def _queried(location: str) -> list[dict[str, Any]]:
     query = deltalake.QueryBuilder().register("rows", deltalake.DeltaTable(location)).execute("SELECT * FROM rows")
-    return pa.table(query.read_all()).to_pylist()
+    read: pa.Table = pa.table(query.read_all())
+    rows: list[dict[str, Any]] = read.to_pylist()
+    return rows
 
 
 #: The libraries that read in this process.
@@ -177,7 +179,8 @@ def by_spark(judge: Judge) -> Iterator[Library]:
     def read(source: str) -> _Read:
         def rows(location: str) -> list[dict[str, Any]]:
             table: pa.Table = judge.run("spark.read.format(source).load(location)", source=source, location=location)
-            return table.to_pylist()
+            listed: list[dict[str, Any]] = table.to_pylist()
+            return listed
 
         return rows
 

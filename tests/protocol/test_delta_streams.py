@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -286,17 +286,21 @@ def test_only_the_beginning_knows_all_files(tmp_path: Path, monkeypatch: pytest.
     at = stream.latest(stream.initial(), ALL)
     files = weakref.ref(stream._initial[1])  # type: ignore[index]  # memory shows nowhere else
     table.append(pa.table({"id": [2]}))
-    assert _flat(_drain(stream, at)[1]) == [2]
+    assert flat_ids(drain(stream, at)[1]) == [2]
     assert files() is None
     monkeypatch.setattr(Snapshot, "live", property(lambda _: pytest.fail("all files were asked for")))
     for changes in (False, True):
-        assert _flat(_drain(_stream(tmp_path, change_feed=changes), at)[1]) == [2]
+        assert flat_ids(drain(_stream(tmp_path, change_feed=changes), at)[1]) == [2]
 
 
 def test_a_stream_without_a_feed_is_told_what_streams_have(tmp_path: Path) -> None:
     """Nothing derives changes for it."""
     table = _table(tmp_path, [0])
-    for follow in (lambda: table.follow(changes=True), lambda: _drain(_stream(tmp_path, change_feed=True))):
+    followed: list[Callable[[], Iterable[Any]]] = [
+        lambda: table.follow(changes=True),
+        lambda: drain(_stream(tmp_path, change_feed=True)),
+    ]
+    for follow in followed:
         with pytest.raises(ChangesNotRecordedError) as raised:
             list(follow())
         assert raised.value.hint == "delta.enableChangeDataFeed records those of later commits"

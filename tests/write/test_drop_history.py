@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import shutil
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +296,32 @@ def test_types_that_were_widened_are_those_of_the_files(tmp_path: Path) -> None:
     assert all(pq.read_schema(tmp_path / path).field("id").type == pa.int64() for path in live)
     assert "typeChanges" not in (table.metadata.schema_string or "")
     assert DeltaTable(tmp_path, version=1).scan().to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value", "text"),
+    [
+        (pa.date32(), pa.timestamp("us"), dt.date(2024, 5, 1), "2024-05-01 00:00:00.000000"),
+        (pa.int32(), pa.decimal128(12, 2), 3, "3.00"),
+        (pa.decimal128(5, 2), pa.decimal128(10, 4), Decimal("1.50"), "1.5000"),
+    ],
+    ids=["date", "integer", "decimal"],
+)
+def test_partition_values_of_types_that_were_widened(
+    tmp_path: Path, old: pa.DataType, new: pa.DataType, value: Any, text: str
+) -> None:
+    """Readers without type widening refuse a text of the older type."""
+    schema = pa.schema([("id", pa.int64()), ("p", old)])
+    table = deltaberg.create_table(
+        str(tmp_path), schema, partition_by="p", properties={"delta.enableTypeWidening": "true"}
+    )
+    table.append(pa.table({"id": [1, 2], "p": [value, None]}, schema))
+    table.alter().widen("p", new).commit()
+    rows = table.scan().to_arrow()
+    table.drop_feature("typeWidening")
+    assert sorted(dict(one)["p"] or "" for one in table.live_files["partitionValues"].to_pylist()) == ["", text]
+    assert table.to_arrow().sort_by("id").to_pylist() == rows.sort_by("id").to_pylist()
+    assert deltalake.DeltaTable(tmp_path).to_pyarrow_table().sort_by("id").to_pylist() == rows.sort_by("id").to_pylist()
 
 
 def test_writer_features_go_with_their_property(tmp_path: Path) -> None:

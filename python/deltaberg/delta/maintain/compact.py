@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.data.partition_values import partition_value_texts
+from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
 from deltaberg.delta.features import supports
 from deltaberg.delta.maintain.clustering import Clustering
 from deltaberg.delta.maintain.rebase import VectorRebase, metrics_of_new
@@ -21,10 +22,12 @@ from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.iceberg_compat import untagged_files
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
+from deltaberg.delta.schema.type_changes import CHANGES
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions.build.filters import as_filter
 from deltaberg.files.read.metadata import METADATA
+from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import Compaction, MovedFiles, Rewrite
@@ -72,9 +75,29 @@ class DeltaRewrite(Rewrite[Transaction]):
 
     def stale(self, plan: Plan, purge: Purge) -> pa.BooleanArray:
         """Return which of the planned files hold what is to be purged; of compatibility their tags tell."""
-        if purge != "compatibility":
-            return super().stale(plan, purge)
-        return untagged_files(self.transaction.snapshot.live.table.take(file_numbers(plan.files)))
+        live = self.transaction.snapshot.live.table.take(file_numbers(plan.files))
+        if purge == "compatibility":
+            return untagged_files(live)
+        stale = super().stale(plan, purge)
+        return pc.or_(stale, self._have_older_texts(live)) if purge == "types" else stale
+
+    def _have_older_texts(self, live: pa.Table) -> pa.BooleanArray:
+        """Return which live files record partition values of a widened column as those of its older types.
+
+        Readers without type widening may refuse such a text, as ``2024-01-01`` for a timestamp.
+        """
+        fields = [field for field in self.transaction.snapshot.partition_fields if CHANGES in field.metadata]
+        if not fields:
+            return pa.repeat(False, len(live))
+        names = [field.name for field in fields]
+        maps = as_array(live.column("partitionValues"))
+        values = read_partition_values(live, fields, self.transaction.timezone)
+        recorded = [pc.map_lookup(maps, pa.scalar(field.physical_name), "last") for field in fields]
+        texts = [replace(field, type=Primitive("string")) for field in fields]
+        return pc.not_equal(
+            partition_value_texts(pa.StructArray.from_arrays(values, names), fields),
+            partition_value_texts(pa.StructArray.from_arrays(recorded, names), texts),
+        )
 
     @property
     def target_size(self) -> int:
