@@ -406,3 +406,47 @@ def test_a_loop_may_ask_for_changes_that_are_yet_to_come(builder: DeltaBuilder) 
     assert seen == [1, 2, 3]
     with pytest.raises(VersionNotFoundError, match="no changes from version 6 on yet"):
         table.changes(6)
+
+
+@pytest.mark.parametrize(("old", "new"), [([], ["p"]), (["p"], [])], ids=["partitioned", "unpartitioned"])
+def test_changes_on_both_sides_of_a_new_partitioning_are_refused(
+    tmp_path: Path, old: list[str], new: list[str]
+) -> None:
+    """A column is in files on one side, and beside them on the other, so that it would be null without a word."""
+    table = create_table(tmp_path / "t", {"id": pa.int64(), "p": pa.string()}, partition_by=old, properties=_ON)
+    rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    table.append(rows)
+    table.delete("id = 1")
+    table.alter().partition_by(*new).commit()
+    table.append(rows)
+    for first in (1, 2):
+        with pytest.raises(SchemaError, match="the partition columns changed in version 3"):
+            table.changes(first).to_arrow()
+    for first, last, count in ((1, 2, 3), (3, 4, 2)):
+        found = table.changes(first, last).to_arrow()
+        assert (found.num_rows, found["p"].null_count) == (count, 0)
+
+
+def test_rows_that_went_with_their_partition_columns_are_refused(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", {"id": pa.int64(), "p": pa.string()}, partition_by=["p"], properties=_ON)
+    rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    table.append(rows)
+    table.overwrite(rows, schema_mode="overwrite", partition_by=["id"])
+    with pytest.raises(SchemaError, match="version 2 deleted rows of version 1, which had other partition columns"):
+        table.changes(2).to_arrow()
+    with pytest.raises(SchemaError, match="the partition columns changed in version 2"):
+        table.changes(1).to_arrow()
+
+
+def test_a_partition_column_may_be_renamed_again_and_again(tmp_path: Path) -> None:
+    table = create_table(
+        tmp_path / "t",
+        {"id": pa.int64(), "p": pa.string()},
+        partition_by=["p"],
+        properties={**_ON, "delta.columnMapping.mode": "name"},
+    )
+    table.append(pa.table({"id": [1], "p": ["a"]}))
+    for old, new in (("p", "q"), ("q", "r")):
+        table.alter().rename(old, new).commit()
+    table.append(pa.table({"id": [2], "r": ["b"]}))
+    assert table.changes(1).to_arrow().sort_by("id")["r"].to_pylist() == ["a", "b"]

@@ -139,7 +139,8 @@ class ChangesSource(DeltaFiles):
         self._columns = _shown_columns(snapshot, newest)
         require_free_names(self._columns, CHANGE_COLUMNS, self.table)
         self._derived = derived
-        self._is_first_known = False
+        #: The partition columns of the versions that were looked at, by their names in files; None before the first.
+        self._partitioned_by: list[str] | None = None
         self._first = first
         self._times = times
         if not derived:
@@ -244,22 +245,13 @@ class ChangesSource(DeltaFiles):
 
     def _check_metadata(self, version: int, text: str) -> None:
         """Refuse a range in which the partition columns change, columns go, or changes were not recorded."""
-        metadata = read_metadata(text)
-        if version > self._first and not self._is_first_known:
+        if version > self._first and self._partitioned_by is None:
             self._check_version(Snapshot.load(self.snapshot.log, self._first).metadata, self._first)
         # From here on, the metadata of every version is that of a commit which was checked.
-        self._is_first_known = True
-        self._check_version(metadata, version)
-        mine = self.snapshot.metadata
-        if metadata.partition_columns != mine.partition_columns and version > self._first:
-            raise SchemaError(
-                f"the partition columns changed in version {version}",
-                hint=f"read the changes before version {version} separately from later ones",
-                version=version,
-            )
+        self._check_version(read_metadata(text), version)
 
     def _check_version(self, metadata: Metadata, version: int) -> None:
-        """Refuse a version that has no change data feed, or columns that those shown cannot hold."""
+        """Refuse a version with no change data feed, with columns that those shown cannot hold, or other partitions."""
         if not self._derived:
             self._check_feed(metadata, version)
         old = parse_schema(metadata.schema_string or "", recorded_mapping_mode(metadata.configuration))
@@ -271,6 +263,13 @@ class ChangesSource(DeltaFiles):
                 version=version,
                 column=lost,
             )
+        before, self._partitioned_by = self._partitioned_by, _stored_names(metadata, old)
+        if before not in (None, self._partitioned_by):
+            raise SchemaError(
+                f"the partition columns changed in version {version}",
+                hint=f"read the changes before version {version} separately from later ones",
+                version=version,
+            )
 
     @property
     def _lacks(self) -> str:
@@ -278,13 +277,22 @@ class ChangesSource(DeltaFiles):
         return f"which version {self.snapshot.version} lacks, or has with another type or under another name in files"
 
     def _check_removed(self, version: int) -> None:
-        """Refuse a version that replaced mapped columns, if its rows are shown by them: those of removed files differ.
+        """Refuse a version that replaced partition columns or mapped ones, since those of removed files differ.
 
         Other versions of the range are compared where the metadata is.
         """
-        if version > self._first or self.snapshot.mapping_mode == "none":
+        if version > self._first:
             return
-        lost = lost_column(Snapshot.load(self.snapshot.log, version - 1).schema, self._columns)
+        before = Snapshot.load(self.snapshot.log, version - 1)
+        if [field.physical_name for field in before.partition_fields] != self._partitioned_by:
+            raise SchemaError(
+                f"version {version} deleted rows of version {version - 1}, which had other partition columns",
+                hint=f"the rows that version {version} deleted are those of version {version - 1}, which can be read",
+                version=version,
+            )
+        if self.snapshot.mapping_mode == "none":
+            return
+        lost = lost_column(before.schema, self._columns)
         if lost is not None:
             raise SchemaError(
                 f"version {version} deleted rows of version {version - 1} with the column {lost}, {self._lacks}",
@@ -307,6 +315,12 @@ class ChangesSource(DeltaFiles):
         index = removes.schema.get_field_index("partitionValues")
         column = removes.schema.field(index)
         return removes.set_column(index, column, pa.array(filled, column.type))
+
+
+def _stored_names(metadata: Metadata, columns: Struct) -> list[str]:
+    """Return the names that the partition columns of some metadata have in files, where renames leave them."""
+    known = {child.name.lower(): child.physical_name for child in columns}
+    return [known.get(name.lower(), name) for name in metadata.partition_columns]
 
 
 def _shown_columns(last: Snapshot, newest: Snapshot) -> Struct:
