@@ -18,10 +18,10 @@ import pytest
 from pyiceberg.expressions import And, EqualTo, Or
 
 from deltaberg import col, open_table, write_table
-from deltaberg.choices import Format, Operator
+from deltaberg.choices import Format
 from deltaberg.errors import EvaluationError, ExpressionError
 from deltaberg.expressions.bind.bind import bind_condition
-from deltaberg.expressions.build.filters import as_filter
+from deltaberg.expressions.build.filters import FilterTuple, as_filter
 from deltaberg.expressions.compute.bound import Bound, BoundOr, BoundPredicate
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
@@ -252,8 +252,7 @@ def test_conditions_that_are_too_deep_are_refused(tmp_path: Path, side: str) -> 
 def test_rows_of_values_are_looked_up_by_a_number_that_64_bits_hold(width: int, is_counted: bool) -> None:
     """Each column has two values, so that they have 2 to the power of ``width`` combinations."""
     columns = Struct(tuple(Field(f"c{number}", Primitive("long")) for number in range(width)))
-    equal: Operator = "="
-    rows = [[(f"c{number}", equal, value) for number in range(width)] for value in (3, 5)]
+    rows: list[list[FilterTuple]] = [[(f"c{number}", "=", value) for number in range(width)] for value in (3, 5)]
     bound = bind(as_filter(rows), columns)
     assert isinstance(bound, BoundOr)
     assert (bound.rows is not None) == is_counted

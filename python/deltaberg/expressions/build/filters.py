@@ -62,9 +62,7 @@ Condition: TypeAlias = "str | Value | Column"
 FilterTuple: TypeAlias = "tuple[ColumnName, Operator, Any]"
 #: How callers write a condition: as SQL text, as an expression of `col`, as tuples like those of pyarrow, or as an
 #: expression of pyiceberg.
-Filter: TypeAlias = (
-    "str | Value | Column | Sequence[FilterTuple] | Sequence[Sequence[FilterTuple]] | PyIcebergExpression"
-)
+Filter: TypeAlias = "str | Value | Column | Sequence[FilterTuple | list[FilterTuple]] | PyIcebergExpression"
 
 
 def as_filter(condition: Filter | None) -> Value:

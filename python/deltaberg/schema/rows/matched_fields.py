@@ -60,7 +60,7 @@ def match_fields(want: Struct, names: Sequence[str], path: tuple[str, ...]) -> l
 
     Examples
     --------
-    >>> from deltaberg.schema.types import Primitive
+    >>> from deltaberg.schema.types import Field, Primitive
     >>> long = Primitive("long")
     >>> match_fields(Struct((Field("x", long), Field("y", long), Field("z", long))), ["Y", "x"], ())
     [1, 0, None]
