@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,17 @@ pytestmark = pytest.mark.one_backend
 
 _ID = pa.schema({"id": pa.int64()})
 _OLD = 946_684_800
+#: After so many seconds a commit has ended.
+_SETTLED = 7200
 _NOW: dict[str, Any] = {"older_than": "9999-12-31", "enforce_retention_duration": False, "dry_run": False}
 
 
-def _aged(root: Path) -> set[Path]:
+def _aged(root: Path, seconds: float | None = None) -> set[Path]:
+    """Make all files so old that commits which wrote them have ended, or of another year."""
     files = {path for path in root.rglob("*") if path.is_file()}
+    written = _OLD if seconds is None else time.time() - seconds
     for path in files:
-        os.utime(path, (_OLD, _OLD))
+        os.utime(path, (written, written))
     return files
 
 
@@ -128,7 +133,7 @@ def test_expiry_by_a_name_at_a_past_state(catalog: Any, tmp_path: Path, made: An
     """What newer metadata beside it needs stays: it is refused, or kept where it may be that of a running commit."""
     table, past = made(catalog, tmp_path / "t")
     table.restore(next(iter(table.metadata.snapshots)))
-    _aged(tmp_path / "t")
+    _aged(tmp_path / "t", _SETTLED)
     before = past.metadata_location
     for act in _EXPIRIES:
         with pytest.raises(InvalidArgumentError, match="its newest metadata does not know"):
@@ -148,19 +153,31 @@ def test_expiry_where_two_names_have_gone_apart(catalog: Any, tmp_path: Path) ->
     # One commit may be one that failed, and what it needs stays; nobody goes on from a failed one.
     for number in range(4):
         past.append(ids(3 + number))
-    _aged(tmp_path / "t")
+    _aged(tmp_path / "t", _SETTLED)
     done = past.expire_snapshots(older_than="9999-12-31")
     assert (len(done.snapshot_ids), ids_of(table.refresh())) == (5, [1])
     assert done.deleted_files
     table.alter().set({"a": "b"}).commit()
     past.append(ids(9))
-    _aged(tmp_path / "t")
+    _aged(tmp_path / "t", _SETTLED)
     before = past.metadata_location
     acts: list[Callable[[Any], Any]] = [*_EXPIRIES, lambda table: table.remove_orphan_files(**_NOW)]
     for act in acts:
         with pytest.raises(InvalidArgumentError, match="its newest metadata does not know"):
             act(past)
     assert (past.refresh().metadata_location, ids_of(table.refresh())) == (before, [1])
+
+
+def test_an_expiry_reads_no_metadata_from_before_what_its_own_knows(catalog: Any, tmp_path: Path) -> None:
+    """A table keeps all its former metadata files by default, and expires hourly."""
+    properties = {**_EXPIRING, "write.metadata.previous-versions-max": "2"}
+    table = catalog.create_table("db.t", _ID, location=str(tmp_path / "t"), properties=properties)
+    for number in range(6):
+        table.append(ids(number))
+    _aged(tmp_path / "t")
+    with mock.patch.object(metadata_beside, "load_file", wraps=load_file) as read:
+        assert table.expire_snapshots(older_than="9999-12-31").snapshot_ids
+    assert read.call_count == 0
 
 
 def test_metadata_of_a_commit_that_was_interrupted(catalog: Any) -> None:

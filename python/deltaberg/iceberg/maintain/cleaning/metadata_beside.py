@@ -31,6 +31,8 @@ __all__ = ["SETTLED", "check_metadata_beside", "keep_what_is_beside"]
 
 #: After this time, in milliseconds, a commit has landed or failed. A listing may lack the newest files of some stores.
 SETTLED = 3_600_000
+#: How far, in milliseconds, the clocks of a store and of writers may be apart.
+_SKEW = 86_400_000
 _READERS = 16
 
 
@@ -93,7 +95,7 @@ def keep_what_is_beside(
         Another state of the table has metadata in the directories, or there is what cannot be read as metadata.
     """
     states = []
-    for one, metadata in _unnamed_metadata(loaded, folders, places, reached):
+    for one, metadata in _unnamed_metadata(loaded, folders, places, reached, is_for_states=True):
         if not _is_same(metadata, loaded):
             continue
         is_another = _is_another_state(one, metadata, loaded, places, reached)
@@ -106,10 +108,19 @@ def keep_what_is_beside(
 
 
 def _unnamed_metadata(
-    loaded: LoadedTable, folders: list[Location], places: Places, reached: Reached
+    loaded: LoadedTable, folders: list[Location], places: Places, reached: Reached, *, is_for_states: bool = False
 ) -> Iterator[tuple[_Beside, TableMetadata]]:
-    """Yield metadata in the directories that the newest metadata does not name, but none that others name."""
+    """Yield metadata in the directories that the newest metadata does not name, but none that others name.
+
+    Parameters
+    ----------
+    is_for_states
+        Whether what was written before all that the newest metadata knows is left out: no state has gone on from there.
+    """
     left = list(_unnamed(loaded, folders, reached))
+    if is_for_states:
+        since = _oldest_known(loaded) - _SKEW
+        left = [one for one in left if one.modified >= since or _is_by_catalog(one, loaded)]
     while left:
         # Each names a hundred that came before it, so that few of many have to be read.
         some = left[:: max(1, len(left) // _READERS)]
@@ -187,11 +198,15 @@ def _is_another_state(
 ) -> bool:
     """Return whether metadata of the table is newer than what is known, or others have gone on to it."""
     own = loaded.metadata
-    is_by_catalog = loaded.file.path.rpartition("/")[2].startswith("v") and not one.name.startswith("v")
     is_newer = (
         metadata.last_sequence_number > own.last_sequence_number or metadata.last_updated_ms >= own.last_updated_ms
     )
-    return is_newer or is_by_catalog or _is_beyond_another(metadata, loaded, places, reached)
+    return is_newer or _is_by_catalog(one, loaded) or _is_beyond_another(metadata, loaded, places, reached)
+
+
+def _is_by_catalog(one: _Beside, loaded: LoadedTable) -> bool:
+    """Return whether a file has a name as catalogs give it, beside a table that is found by its directory."""
+    return loaded.file.path.rpartition("/")[2].startswith("v") and not one.name.startswith("v")
 
 
 def _check_young(one: _Beside, settled: int) -> None:
