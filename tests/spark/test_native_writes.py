@@ -225,6 +225,7 @@ _TABLES: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
     "dots": (pa.schema([("x", pa.int64()), ("a.b", pa.float64())]), {}, {}, "dot in its name"),
     "prefixes": (_ID, {"properties": {"delta.randomizeFilePrefixes": "true"}}, {}, "the places of its files"),
     "size": (_ID, {"properties": {"delta.targetFileSize": "1mb"}}, {}, "a certain size"),
+    "memory": (_ID, {}, {"memory": 64 << 20}, "the memory of a write is bounded"),
     "codec": (_ID, {"properties": {"delta.parquet.compression.codec": "brotli"}}, {}, "a way that Spark does not know"),
     "level": (_ID, {}, {"writer_properties": ParquetOptions("zstd", 3)}, "a way that Spark does not know"),
     "codecs": (_ID, {}, {"writer_properties": ParquetOptions({"": "zstd"})}, "a way that Spark does not know"),

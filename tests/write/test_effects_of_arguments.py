@@ -14,6 +14,7 @@ from deltaberg import (
     convert_to_delta,
     convert_to_iceberg,
     create_table,
+    open_table,
     write_table,
 )
 from deltaberg.choices import Format
@@ -54,6 +55,58 @@ def test_progress_is_told(tmp_path: Path, place: Place, verb: str) -> None:
     assert bool(told) != (f"{place} {verb}" in _ONLY_METADATA)
     if verb not in ("vacuum", "cleanup_metadata", "expire_snapshots", "remove_orphan_files", "maintain"):
         assert told == sorted(told), "what is told goes back"
+
+
+#: Verbs that change the table in other ways than by rows that they are given or that match a condition.
+_STOPPED = {
+    "add_files",
+    "alter",
+    "compute_statistics",
+    "convert_equality_deletes",
+    "delete_by_keys",
+    "drop_feature",
+    "repair",
+    "restore",
+    "rewrite_manifests",
+    "rewrite_position_delete_files",
+}
+_STOPPABLE = [
+    case
+    for case in _cases("progress")
+    if case.values[1] in _STOPPED and case.id not in _ONLY_METADATA and not case.values[0].in_transaction
+]
+
+
+@pytest.mark.parametrize(("place", "verb"), _STOPPABLE)
+def test_an_exception_of_the_receiver_ends_the_verb(tmp_path: Path, place: Place, verb: str) -> None:
+    """Nothing is committed by the call that is stopped. A drop of a feature has made commits before."""
+    states = []
+
+    def stop(_: Any) -> None:
+        newest: Any = open_table(tmp_path / "t")
+        states.append(newest.version if place.format == "delta" else newest.metadata_location)
+        raise KeyError("stop")
+
+    table = worked_table(tmp_path, place.format)
+    with pytest.raises(KeyError, match="stop"):
+        at_work(table, verb, progress=stop)
+    newest: Any = open_table(tmp_path / "t")
+    assert states[-1] == (newest.version if place.format == "delta" else newest.metadata_location)
+
+
+def test_delete_files_are_written_as_the_caller_says_of_files(tmp_path: Path) -> None:
+    """Files in another format than that of data files are written as the table says."""
+    for form, codec in (("parquet", "GZIP"), ("avro", None)):
+        properties = {"write.delete.format.default": form}
+        table = create_table(tmp_path / form, SCHEMA, format="iceberg", properties=properties)
+        table.append(rows(0))
+        options = ParquetOptions(compression="gzip")
+        table.delete("id % 2 = 0", strategy="merge-on-read", writer_properties=options, target_file_size=100)
+        (path,) = table.inspect("delete_files")["file_path"].to_pylist()
+        assert path.endswith(f"-deletes.{form}")
+        if codec is not None:
+            assert pq.read_metadata(path).row_group(0).column(0).compression == codec
+        assert table.count() == 1500
 
 
 @pytest.mark.parametrize("convert", [convert_to_delta, convert_to_iceberg])

@@ -954,7 +954,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         snapshot_id
             The snapshot; by default the newest one.
         **commit
-            How the commit is made, and ``progress``, which counts the rows that this process has read: see `Verbs`.
+            How the commit is made, and ``progress``, which counts the rows that were read: see `Verbs`.
 
         Returns
         -------

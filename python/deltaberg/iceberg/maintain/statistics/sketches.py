@@ -87,7 +87,7 @@ def sketch_columns(
     tasks
         What reads large tables; None for this machine.
     told
-        What is told how many rows this process has read.
+        What is told how many rows were read: by this process as it reads them, and by tasks when they end.
     """
     columns = [tuple(child.name for child in path) for path in paths.values()]
     bound = BoundScan.of(source, columns=columns)
@@ -97,6 +97,7 @@ def sketch_columns(
         if tasks.takes(source.table, estimated_bytes(divided, groups)):
             work = _SketchTask(divided.read_spec, list(paths.values()))
             parts = tasks.run(work, [pack_tasks(group) for group in groups])
+            told(pc.sum(divided.plan.row_counts()).as_py() or 0)
             united = [kernels.unite_sketches(list(found)) for found in zip(*parts, strict=True)]
             return dict(zip(paths, united, strict=True))
 
