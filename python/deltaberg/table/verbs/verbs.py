@@ -53,7 +53,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         How Parquet files are written: `ParquetOptions`, or for Delta tables ``WriterProperties`` of deltalake.
     ``memory``
         Bytes of rows that are held in memory, approximately, for those that are read ahead and those that wait to be
-        written, 512 MiB by default; each of Spark's tasks holds as many. It bounds the keys of a `merge` and an
+        written, 512 MiB by default; each of Spark's tasks holds at most as many. It bounds the keys of a `merge` and an
         `upsert` as well. Fewer bytes make smaller row groups. A write by Spark's own writer cannot be bounded, so that
         the rows of a DataFrame take another road with it.
     ``schema_mode``
