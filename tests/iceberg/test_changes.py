@@ -229,7 +229,7 @@ def test_images_of_updates(tmp_path: Path, road: Road) -> None:
             "net_changes cannot be combined with identifier_columns, which ask for the images of updates",
         ),
         ({"carry_over": True, "net_changes": True}, "cannot be combined"),
-        ({"identifier_columns": "id"}, "list of names"),
+        ({"identifier_columns": {"id": 1}}, "identifier_columns must be names of columns"),
         ({"net_changes": 1}, "net_changes"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):

@@ -221,7 +221,8 @@ def test_what_a_policy_refuses(tmp_path: Path) -> None:
     table = _table(tmp_path, 6)
     wrong: list[dict[str, Any]] = [
         {"steps": ["clean"]},
-        {"steps": "compact"},
+        {"steps": "clean"},
+        {"steps": {"compact": 1}},
         {"steps": []},
         {"min_files": 1},
         {"max_deleted": 2},

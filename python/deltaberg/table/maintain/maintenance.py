@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
@@ -19,6 +19,9 @@ from deltaberg.table.rows.progress import WriteProgress
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.shown_progress import shown_while
 from deltaberg.telemetry import span
+
+if TYPE_CHECKING:
+    from deltaberg.table.maintain.compact import Compaction
 
 __all__ = [
     "MaintainedStep",
@@ -233,11 +236,22 @@ def _teller(tell: OnMaintenanceProgress | None, step: MaintenanceStep) -> OnStep
     return None if tell is None else lambda done: tell(MaintenanceProgress(step, done))
 
 
-def compaction_step(compact: Callable[[bool, OnStep], CompactResult]) -> Step:
-    """Return the step that compacts a table, or only looks what that would do."""
+def compaction_step(policy: MaintenancePolicy, rewrite: Callable[[Compaction, OnStep], CompactResult]) -> Step:
+    """Return the step that compacts a table, or only looks what that would do.
+
+    Parameters
+    ----------
+    rewrite
+        Compacts the table.
+    """
+    from deltaberg.table.maintain.compact import Compaction
+
+    rows = RowOptions(target_file_size=policy.target_file_size)
+    packing = Packing(policy.target_file_size or 1, policy.min_files, policy.max_deleted, large=0.5)
+    asked = Compaction(packing=packing, rows=rows, is_gradual=True)
 
     def step(dry_run: bool, tell: OnStep) -> MaintainedStep:
-        done = compact(dry_run, tell)
+        done = rewrite(replace(asked, dry_run=dry_run), tell)
         names = ("removed_files", "added_files", "removed_bytes", "added_bytes")
         numbers = {name: getattr(done, name) for name in names}
         commits = {"commits": len(done.groups if dry_run else done.commits)}

@@ -810,20 +810,12 @@ class Table(Verbs[CommitResult], UnreadRows, Generic[_Transaction_co, _Alteratio
 
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
         """Return the steps that tables of the format have, in the safe order; compaction is one of both formats."""
-        from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.maintenance import compaction_step
-        from deltaberg.table.maintain.packing import Packing
-        from deltaberg.table.rows.row_options import RowOptions
 
-        target = policy.target_file_size
-        packing = Packing(target or 1, policy.min_files, policy.max_deleted, large=0.5)
-        rows = RowOptions(target_file_size=target)
-        asked = Compaction(packing=packing, rows=rows, is_gradual=True)
+        def rewrite(compaction: Compaction, tell: OnStep) -> CompactResult:
+            return self._rewrite(compaction, {"progress": tell})
 
-        def compact(dry_run: bool, tell: OnStep) -> CompactResult:
-            return self._rewrite(replace(asked, dry_run=dry_run), {"progress": tell})
-
-        return {"compact": compaction_step(compact)}
+        return {"compact": compaction_step(policy, rewrite)}
 
     def _rewrite(self, compaction: Compaction, arguments: Mapping[str, Any]) -> CompactResult:
         from deltaberg.table.rows.progress import ProgressSum
