@@ -88,13 +88,14 @@ _ODD: dict[str, Any] = {
     "rows": [pa.table({"id": range(1000)})],
     "day": dt.date(1, 1, 1),
 }
-#: What takes nonsense all the same: values to compare with, of which each is equal to nothing, and places.
+#: What takes nonsense all the same: values to compare with, of which each is equal to nothing, and numbers in arrays.
 _TAKES = {
     ("col between", "low"): {"not a number"},
     ("col between", "high"): {"not a number"},
     ("col equals_or_both_null", "value"): {"not a number"},
     ("col is_in", "*values"): {"not a number", "numbers by name", "sparse", "list of null"},
     ("col isin", "*values"): {"not a number", "numbers by name", "sparse", "list of null"},
+    ("delta vacuum", "keep_versions"): {"sparse"},
 }
 
 

@@ -21,6 +21,7 @@ from deltaberg.files.write.written import WrittenFile
 from deltaberg.files.write.written_footers import FooterFacts, footer_facts, parquet_leaves
 from deltaberg.hints import shown_value
 from deltaberg.lists import listed
+from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.file_schema import StoredType, file_schema, is_stored, to_file
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public
@@ -175,7 +176,9 @@ def _checked_dictionary(dictionary: Any) -> bool | list[str] | None:
     if dictionary is None or isinstance(dictionary, bool):
         return dictionary
     paths = listed(dictionary)
-    if isinstance(dictionary, Mapping) or not all(isinstance(path, str) for path in paths):
+    if isinstance(dictionary, Mapping) or not all(
+        isinstance(path, str) and not has_lone_surrogate(path) for path in paths
+    ):
         raise InvalidArgumentError(
             f"dictionary is {shown_value(dictionary)}", hint="pass True, False or a list of paths of columns"
         )
