@@ -16,6 +16,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     NotAFileError,
     StorageError,
+    TableExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
@@ -302,3 +303,24 @@ def test_what_names_shared_files_stays(catalog: Any, tmp_path: Path) -> None:
     assert (again.is_complete, again.kept) == (True, {"the table did not name it": 1})
     assert _files(root) == ["notes.txt"]
     assert not (tmp_path / "shared").exists()
+
+
+def test_a_table_is_not_made_while_another_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest metadata file of that one has gone, so that its name is free, and the newest one is still there."""
+    root, send = tmp_path / "t", DirectoryAttempt.send
+
+    def late(self: DirectoryAttempt) -> Any:
+        monkeypatch.setattr(DirectoryAttempt, "send", send)
+        other = deltaberg.create_table(root, ids(1).schema, format="iceberg")
+        for number in (1, 2):
+            other.append(ids(number))
+        (root / "metadata" / "v1.metadata.json").unlink()
+        return send(self)
+
+    monkeypatch.setattr(DirectoryAttempt, "send", late)
+    with pytest.raises((CommitConflictError, TableExistsError)):
+        deltaberg.create_table(root, ids(1).schema, format="iceberg")
+    assert sorted(path.name for path in root.glob("metadata/*.json")) == ["v2.metadata.json", "v3.metadata.json"]
+    assert ids_of(deltaberg.IcebergTable(root)) == [1, 2]
+    deltaberg.drop_table(root, purge=True)
+    assert not root.exists()

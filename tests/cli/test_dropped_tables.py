@@ -15,6 +15,7 @@ from deltaberg.delta.log.commit import put_entry
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.cleaning import dropped_table
 from deltaberg.delta.maintain.cleaning.vacuum_candidates import VacuumCandidates
+from deltaberg.delta.transaction import log_change
 from deltaberg.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -268,3 +269,32 @@ def test_dropped_from_a_catalog_in_python(tmp_path: Path) -> None:
     write_table("db.t", ids(1), catalog=catalog)
     assert drop_table("db.t", catalog=catalog) is None
     assert not catalog.table_exists("db.t")
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+@pytest.mark.parametrize("change", ["append", "delete"])
+def test_a_commit_that_comes_after_the_drop_is_none(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_anew: bool, change: str
+) -> None:
+    """The log is empty when the entry is put, so that nothing is in its way: it would be a table by itself."""
+    root, put = tmp_path / "t", log_change.put_entry
+
+    def late(log: LogDirectory, version: int, data: bytes) -> Any:
+        monkeypatch.setattr(log_change, "put_entry", put)
+        drop_table(root, purge=True)
+        if is_anew:
+            write_table(root, ids(7))
+        return put(log, version, data)
+
+    monkeypatch.setattr(log_change, "put_entry", late)
+    with pytest.raises((CommitConflictError, TableNotFoundError, VersionNotFoundError)):
+        table.append(pa.table({"id": [9], "_p": ["c"]})) if change == "append" else table.delete("id = 2")
+    if is_anew:
+        assert ids_of(DeltaTable(root)) == [7]
+        write_table(root, ids(8), mode="append")
+        assert ids_of(DeltaTable(root)) == [7, 8]
+        assert {path.name for path in root.rglob("*.json")} == {f"{number:020}.json" for number in (0, 1)}
+    else:
+        assert not [path for path in root.rglob("*") if path.is_file()]
+        write_table(root, ids(7))
+        assert ids_of(DeltaTable(root)) == [7]

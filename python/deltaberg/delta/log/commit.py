@@ -83,6 +83,10 @@ def list_newer_commits(log: LogDirectory, version: int) -> Newer:
         build_segment(log, None)
         raise cleaned_up(log, version)
     commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}
+    if commits and version not in commits and not any(entry.file.is_checkpoint for entry in listed):
+        # Clean-up leaves a checkpoint. This is what a writer has put into the log of a table that was dropped.
+        build_segment(log, None)
+        raise cleaned_up(log, version)
     if not any(entry.file.kind == "commit" or entry.file.is_checkpoint for entry in listed):
         check_log_reaches(log, version)
     newer = [commits[number] for number in sorted(commits) if number > version]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from deltaberg.delta.after_commit.log_cleanup import LOG_FILE
 from deltaberg.delta.log.commit import look_for_entry, put_entry
 from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.log.names import commit_name
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
@@ -18,6 +20,7 @@ from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, TableExistsError
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Fate
+from deltaberg.table.removal import discard_files
 
 __all__ = ["LogChange"]
 
@@ -196,20 +199,34 @@ class LogChange:
     def _in_history(self) -> Fate:
         """Return whether a log entry that is there is part of the history.
 
-        If others committed and cleaned up between our listing and our put, the put went into a hole. That takes
-        long, so only a put that took long is looked at again.
+        If others committed and cleaned up between our listing and our put, or dropped the table, the put went into a
+        hole. That takes long, so only a put that took long is looked at again, or one to a disk, which is soon asked.
         """
-        if self.now() - self._listed < _SUSPICIOUS:
-            return Fate.OURS
         version = self._built().version
-        seen = {
-            entry.version
-            for entry in self.log.entries(max(version - 1, 0))
-            if entry.file.kind == "commit" or entry.file.is_checkpoint
-        }
-        if version - 1 in seen or max(seen, default=version) == version:
+        if self._is_followed() if self.log.root.scheme == "file" else self.now() - self._listed < _SUSPICIOUS:
             return Fate.OURS
-        return self._look_in_newest()
+        entries = list(self.log.entries(max(version - 1, 0)))
+        commits = {entry.version for entry in entries if entry.file.kind == "commit"}
+        checkpoints = {entry.version for entry in entries if entry.file.is_checkpoint}
+        if not version or version - 1 in commits | checkpoints or version in checkpoints:
+            return Fate.OURS
+        if max(commits | checkpoints, default=version) > version:
+            return self._look_in_newest()
+        # The newest version stays while there is a table. Another table may come in its place, which needs the name.
+        path = f"{self.log.path}/{commit_name(version)}"
+        discard_files(self.log.storage, self.log.path, [path], LOG_FILE)
+        return Fate.LOST
+
+    def _is_followed(self) -> bool:
+        """Return whether the log has the commit that this one follows."""
+        version = self._built().version
+        if not version:
+            return True
+        try:
+            self.log.storage.head(f"{self.log.path}/{commit_name(version - 1)}")
+        except ObjectNotFoundError:
+            return False
+        return True
 
     def look(self) -> Fate:
         """Return the outcome of the log entry, by reading it back."""

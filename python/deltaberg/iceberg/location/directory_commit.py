@@ -135,7 +135,9 @@ class DirectoryCommitter:
 
     def _check_unmanaged(self) -> None:
         for meta in self.storage.list_from(self.directory.path):
-            if is_metadata_file(Location(self.root.scheme, self.root.authority, meta.path)):
+            # A version that has come just now is none of a catalog.
+            is_version = _VERSION.fullmatch(meta.path.rpartition("/")[2]) is not None
+            if not is_version and is_metadata_file(Location(self.root.scheme, self.root.authority, meta.path)):
                 raise UnsupportedFeatureError(
                     "a catalog keeps this table: its metadata files have no versions in their names",
                     hint="write to the table, or drop it, by its catalog",
@@ -272,7 +274,11 @@ class DirectoryAttempt:
         By the time of the newest one, a snapshot can have expired, or a property can have another value.
         """
         newest, following = max(versions), self.version + 1
-        fate = self._fate_in(self.committer.loaded(versions[newest][0]).metadata)
+        there = self.committer.loaded(versions[newest][0]).metadata
+        if None not in (there.table_uuid, self.metadata.table_uuid) and there.table_uuid != self.metadata.table_uuid:
+            # A drop that is under way has left the name free, or another table has come since.
+            return Fate.LOST
+        fate = self._fate_in(there)
         if fate is Fate.HIDDEN and following < newest and following in versions:
             with suppress(ObjectNotFoundError):
                 fate = self._fate_in(self.committer.loaded(versions[following][0]).metadata)
