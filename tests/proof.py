@@ -27,6 +27,7 @@ from tests.crash.places import InBucket, InCatalog, catalog_behind_gateway
 from tests.crash.points import Nursery, kill_everywhere
 from tests.crash.refusals import refuse_everywhere
 from tests.crash.requests import disturb_everywhere
+from tests.races.drops import race_of_drops
 from tests.races.expiry import race_of_expiries, table_to_expire
 from tests.races.race import (
     PATIENT,
@@ -154,6 +155,15 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             bucket.close()
 
 
+def _drops(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    for kind in get_args(Format):
+        if options.only in (name := f"drops beside writers, {kind}"):
+            for number in range(4):
+                place = _made(folder / f"{kind}-{number}") / "t"
+                seed = options.seed + number
+                yield race_of_drops(place, kind, 8, max(1, options.turns // 2), seed, f"{name}, {number + 1} of 4")
+
+
 def _expiries(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     for kind, where in (("iceberg", "in a directory"), ("sqlite", "in a SQL catalog"), ("rest", "through REST")):
         if options.only in (name := f"expiries {where}"):
@@ -211,6 +221,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
     "races": _races,
     "vacuums": _vacuums,
     "expiries": _expiries,
+    "drops": _drops,
     "model": _model,
     "streams": _streams,
 }

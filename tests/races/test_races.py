@@ -20,6 +20,7 @@ import pytest
 from tests.crash.aftermath import local_files
 from tests.crash.targets import Target
 from tests.races.deletions import check_deletions, needed_files
+from tests.races.drops import race_of_drops
 from tests.races.expiry import race_of_expiries, table_to_expire
 from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
@@ -110,6 +111,15 @@ def test_expiries_beside_all_else(tmp_path: Path, seed: int, kind: str) -> None:
     print(tally)
     assert tally.faults == []
     assert "expired" in tally.note
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_drops_beside_writers(tmp_path: Path, seed: int, kind: Any) -> None:
+    tally = race_of_drops(tmp_path / "t", kind, 4, 25, seed, "race of drops")
+    print(tally)
+    assert tally.faults == []
+    assert {"append", "make", "drop"} <= set(tally.note.replace(",", "").split())
 
 
 @pytest.mark.slow
