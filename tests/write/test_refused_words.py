@@ -16,6 +16,7 @@ from deltaberg.errors import (
     ColumnNotFoundError,
     ConcurrentAppendError,
     ConcurrentTransactionError,
+    ConstraintViolationError,
     DeltabergError,
     InvalidArgumentError,
     SchemaError,
@@ -287,3 +288,26 @@ def test_only_an_overwrite_of_all_rows_names_what_replaces_columns(tmp_path: Pat
         with pytest.raises(SchemaError, match="columns that the table does not have: more") as caught:
             call()
         assert caught.value.hint == hint
+
+
+@pytest.mark.one_backend
+@_FORMATS
+def test_new_rows_match_a_filter_of_fields_of_structs(tmp_path: Path, format: Any) -> None:
+    """Columns of the names of the fields, whose values are others, do not count."""
+    kind = pa.struct([("a", pa.int64()), ("b", pa.struct([("a", pa.int64())]))])
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", kind)])
+
+    def rows(*values: tuple[int, int]) -> pa.Table:
+        return pa.table(
+            {"a": [0] * len(values), "b": [0] * len(values), "s": [{"a": one, "b": {"a": two}} for one, two in values]},
+            schema=schema,
+        )
+
+    table = create_table(tmp_path / "t", schema, format=format)
+    table.append(rows((1, 5), (1, 6), (2, 5)))
+    for condition, fitting, wrong in (("s.a = 1", (1, 7), (0, 5)), ("s.b.a = 5", (3, 5), (5, 0))):
+        with pytest.raises(ConstraintViolationError, match="violates the filter of the rows to be replaced: s="):
+            table.overwrite(rows(fitting, wrong), where=condition)
+        table.overwrite(rows(fitting), where=condition)
+    left = open_table(table.location).scan(columns=["s"]).to_arrow()["s"].to_pylist()
+    assert sorted((row["a"], row["b"]["a"]) for row in left) == [(1, 7), (3, 5)]
