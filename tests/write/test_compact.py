@@ -14,6 +14,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
+    CommitConflictError,
     ConcurrentDeleteDeleteError,
     CorruptDataFileError,
     MetadataChangedError,
@@ -199,6 +200,37 @@ def test_an_error_says_which_groups_are_committed(
     with pytest.raises(StorageError, match="no space") as raised:
         table.compact(group_size=1)
     assert "committed" not in raised.value.context
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_an_error_behind_a_conflict_says_which_groups_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Literal["delta", "iceberg"]
+) -> None:
+    """A group that loses to another change is left. The table is opened anew for the next one, which can fail, too."""
+    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
+    for number in range(2):
+        table.append(pa.table({"id": [number] * 3, "p": [0, 1, 2]}))
+    left, refresh = [0], type(table).refresh
+
+    def losing(*arguments: Any, **named: Any) -> pa.Table:
+        if not left:
+            raise CommitConflictError("another change took the files")
+        left.pop()
+        return write_files(*arguments, **named)
+
+    def failing(table: Any) -> Any:
+        if not left:
+            raise StorageError("the store is away")
+        return refresh(table)
+
+    monkeypatch.setattr(changed_rows, "write_files", losing)
+    monkeypatch.setattr(type(table), "refresh", failing)
+    with pytest.raises(StorageError, match="the store is away") as raised:
+        table.compact(group_size=1)
+    monkeypatch.undo()
+    last = 3 if format == "delta" else 4
+    assert raised.value.context["committed"] == f"1 of 3 groups, the last one as version {last}"
+    assert table.refresh().scan().files().num_rows == 5
 
 
 @pytest.mark.req("DL-OPT-11")

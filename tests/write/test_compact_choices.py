@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -363,3 +364,16 @@ def test_rows_of_one_partition_spec_go_to_the_newest(tmp_path: Path) -> None:
     delta: Any = create_table(tmp_path / "d", columns)
     with pytest.raises(UnsupportedFeatureError, match="spec_id applies only to Iceberg tables"):
         delta.compact(spec_id=0)
+
+
+def test_bins_are_filled_as_far_as_the_files_fit() -> None:
+    """All sizes that five files can have: a bin ends where the next file would exceed the target, and not before."""
+    packing = Packing(target_size=8, takes_all=True)
+    for sizes in itertools.product(range(1, 8), repeat=5):
+        files = [PackedFile(row, "p", size) for row, size in enumerate(sizes)]
+        bins = pack_files(files, packing)
+        assert sorted(file for one in bins for file in one) == files
+        # What is nearly as large as the target has a bin of its own, past which others are put together.
+        shared = [[file.size for file in one] for one in bins if one[0].size < 6]
+        assert all(sum(one) <= 8 for one in shared)
+        assert all(sum(one) + following[0] > 8 for one, following in itertools.pairwise(shared))
