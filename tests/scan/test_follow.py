@@ -114,8 +114,9 @@ def test_other_columns_end_it(table: Any) -> None:
     table.append(_rows(3).append_column("more", pa.array(["x"])), schema_mode="merge")
     following = older.follow(first.token)
     assert _ids(next(following)) == [2]
-    with pytest.raises(SchemaError, match=r"columns? .*than the stream"):
+    with pytest.raises(SchemaError, match=r"columns? .*than the stream") as raised:
         next(following)
+    assert "open the table again, and go on from the last token" in str(raised.value.hint)
     assert [_ids(commit) for commit in open_table(table.location).follow(first.token)] == [[2], [3]]
 
 

@@ -48,7 +48,7 @@ class DeltaWriteOptions(WriteOptions):
             if not overwrite:
                 raise InvalidArgumentError(
                     "the option overwriteSchema applies only to overwrites",
-                    hint='use mode("overwrite"), or mergeSchema',
+                    hint='use mode("overwrite"), for a stream outputMode("complete"), or mergeSchema',
                 )
             return "overwrite"
         return "merge" if self._flag("mergeSchema") else None

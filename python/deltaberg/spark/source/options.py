@@ -255,7 +255,8 @@ class WriteOptions(SourceOptions, ABC):
         for name in () if overwrite else names:
             if name.lower() in self._options:
                 raise InvalidArgumentError(
-                    f"the option {name} applies only to overwrites", hint='use mode("overwrite")'
+                    f"the option {name} applies only to overwrites",
+                    hint='use mode("overwrite"), or for a stream outputMode("complete")',
                 )
 
 

@@ -25,7 +25,10 @@ WAYS_ON = "⟪skip_changes⟫ passes over such commits; ⟪changes⟫ reads all 
 #: What helps where nothing else does, since a position of the stream is lost.
 NEW_STREAM = "begin a new stream, with a new checkpoint"
 #: What helps where the columns of the table have changed.
-NEW_COLUMNS = f"start the query again, which then has the new columns; or {NEW_STREAM}"
+NEW_COLUMNS = (
+    "start the query again, which then has the new columns⟦; without Spark, open the table again, and go on from the "
+    f"last ⟪token⟫⟧; or {NEW_STREAM}"
+)
 
 _P = TypeVar("_P")
 
