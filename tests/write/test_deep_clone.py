@@ -341,3 +341,27 @@ def test_what_others_say_of_a_clone_is_not_undone(tmp_path: Path) -> None:
     with pytest.raises(CommitConflictError, match="others changed it"):
         table.clone(tmp_path / "clone")
     assert DeltaTable(tmp_path / "clone").domain_metadata["app.note"] == "kept"
+
+
+@pytest.mark.req("DL-OPS-07")
+def test_a_clone_whose_source_begins_to_track_rows_goes_on(tmp_path: Path) -> None:
+    """The files that the clone has already get row ids of its own."""
+    table, root = with_vectors(tmp_path / "t"), tmp_path / "clone"
+    table.clone(root)
+    tracked = {"delta.enableRowTracking": "true"}
+    table.alter().set(tracked).commit()
+    assert table.clone(root).copied_files == 0
+    table.append(ids(-1, -2))
+    table.clone(root)
+    cloned = DeltaTable(root, validate=True)
+    assert ids_of(cloned) == ids_of(table)
+    row_ids = cloned.scan(columns=["_metadata.row_id"]).to_arrow()["_metadata"].combine_chunks().field("row_id")
+    assert (row_ids.null_count, len(row_ids.unique())) == (0, len(row_ids))
+    assert cloned.verify().is_clean
+    # What a later state of the source has no need of stays, and begins again.
+    table.drop_feature("rowTracking")
+    table.clone(root)
+    assert "rowTracking" not in DeltaTable(root).active_features
+    table.alter().set(tracked).commit()
+    table.clone(root)
+    assert ids_of(DeltaTable(root, validate=True)) == ids_of(table)

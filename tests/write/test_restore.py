@@ -316,6 +316,32 @@ def test_ids_of_rows_return(tmp_path: Path) -> None:
     assert new == {"row_id": (mark or 0) + 1, "row_commit_version": table.version}
 
 
+@pytest.mark.req("DL-OPS-04")
+@pytest.mark.parametrize("again", [False, True], ids=["dropped", "enabled again"])
+def test_ids_of_rows_return_after_row_tracking_was_dropped(tmp_path: Path, again: bool) -> None:
+    """The mark goes with the feature, and files that stay have lost their ids, or have others."""
+    table = new_table(tmp_path, **_TRACKED)
+    table.append(ids(1, 2))
+    table.append(ids(3, 4, 5))
+    before = _tracked(table, version=2)
+    table.append(ids(6, 7))
+    mark = table.row_id_high_water_mark
+    assert mark == 6
+    table.delete("id < 3", strategy="copy-on-write")
+    table.drop_feature("rowTracking")
+    if again:
+        table.delete("id > 3", strategy="copy-on-write")
+        table.alter().set(_TRACKED).commit()
+        assert (table.row_id_high_water_mark or 0) < mark
+    table.restore(2)
+    assert _tracked(table) == before
+    assert table.row_id_high_water_mark == mark
+    table.append(ids(8))
+    (new,) = (row["_metadata"]["row_id"] for row in _tracked(table) if row["id"] == 8)
+    assert new == mark + 1
+    assert table.verify().findings == ()
+
+
 def test_files_from_before_row_tracking_get_ids(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.append(ids(1, 2))

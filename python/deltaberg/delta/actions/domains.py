@@ -14,6 +14,7 @@ __all__ = [
     "clustering_columns",
     "clustering_text",
     "row_id_high_water_mark",
+    "row_id_text",
 ]
 
 CLUSTERING_DOMAIN = "delta.clustering"
@@ -70,6 +71,17 @@ def row_id_high_water_mark(domains: Mapping[str, str]) -> int | None:
     if type(mark) is not int:
         raise _wrong(ROW_TRACKING_DOMAIN, "rowIdHighWaterMark is not a number")
     return mark
+
+
+def row_id_text(mark: int) -> str:
+    """Return what the domain says of a table in which a row id is the highest that was assigned.
+
+    Examples
+    --------
+    >>> row_id_text(7)
+    '{"rowIdHighWaterMark":7}'
+    """
+    return json.dumps({"rowIdHighWaterMark": mark}, separators=(",", ":"))
 
 
 def _read(domains: Mapping[str, str], name: str) -> dict[str, Any] | None:

@@ -6,17 +6,19 @@ Restores and clones do so. They also agree on the properties that say what holds
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
-from deltaberg.delta.actions.log_action import read_actions
+from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
+from deltaberg.delta.actions.log_action import LogAction, read_actions
 from deltaberg.delta.actions.table_actions import Metadata
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_ids
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.enforce import with_marks
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, highest_id
+from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, PROTECTED_BEFORE, deleted_file_retention, unexpired
@@ -38,10 +40,14 @@ __all__ = [
     "is_rearranged",
     "lost_files",
     "metadata_over",
+    "renumbered_files",
+    "row_id_mark",
 ]
 
 #: Properties that say what holds for the history, and not for one version of the table.
 OF_HISTORY = (IN_COMMIT_TIMESTAMPS, SINCE_VERSION, SINCE_TIMESTAMP, PROTECTED_BEFORE, KEPT_VERSIONS)
+#: What tells the ids of the rows of a file.
+_IDS = ("baseRowId", "defaultRowCommitVersion")
 #: A vacuum that runs may have begun so many milliseconds ago, with files that had expired by then.
 _HOUR = 3_600_000
 
@@ -50,6 +56,21 @@ def file_keys(files: pa.Table) -> pa.StringArray:
     """Return what files are recognized by in other versions: their paths and their deletion vectors."""
     vectors = pc.fill_null(unique_ids(as_array(files.column("deletionVector"))), "")
     return pc.binary_join_element_wise(as_array(files.column("path")), vectors, "\n")
+
+
+def renumbered_files(files: pa.Table, others: pa.Table) -> pa.Int64Array:
+    """Return the numbers of files with row ids that are among other files as well, where their rows have other ids."""
+    ids = [pc.fill_null(files.column(name), -1).cast(pa.string()) for name in _IDS]
+    other_ids = [pc.fill_null(others.column(name), -1).cast(pa.string()) for name in _IDS]
+    keys, other_keys = file_keys(files), file_keys(others)
+    numbered, others_numbered = (
+        pc.binary_join_element_wise(one, *map(as_array, texts), "\n")
+        for one, texts in ((keys, ids), (other_keys, other_ids))
+    )
+    is_there = pc.is_in(keys, value_set=other_keys)
+    is_as_it_was = pc.is_in(numbered, value_set=others_numbered)
+    has_ids = as_array(files.column(_IDS[0])).is_valid()
+    return pc.indices_nonzero(pc.and_(pc.and_not(is_there, is_as_it_was), has_ids)).cast(pa.int64())
 
 
 def absent_keys(keys: pa.StringArray, others: pa.StringArray) -> pa.Int64Array:
@@ -169,14 +190,39 @@ def _greatest_id(base: Snapshot, target: Snapshot) -> int:
     if now or target.mapping_mode == "none" or target.log.root != base.log.root:
         return now
     # Other engines forget it where column mapping ends. What was given since then is in the log.
-    since = (entry for entry in base.log.entries(target.version + 1) if entry.file.kind == "commit")
-    actions = (
-        action
-        for entry in since
-        if entry.version <= base.version
-        for action in read_actions(base.log.read(entry), "metaData")
-    )
+    actions = _actions_since(base, target, "metaData")
     return max((highest_id(action.members.get("configuration") or {}) for action in actions), default=0)
+
+
+def row_id_mark(base: Snapshot, target: Snapshot) -> int | None:
+    """Return the greatest id of a row up to which none is to be given again after a restore; None if rows have no ids.
+
+    Parameters
+    ----------
+    base
+        The newest version of the table.
+    target
+        The older version.
+    """
+    now, then = (row_id_high_water_mark(one.domains) for one in (base, target))
+    if then is None:
+        return now
+    marks = [then, -1 if now is None else now]
+    names = ([one.metadata.configuration.get(name) for name in MATERIALIZED_ROW_COLUMNS] for one in (base, target))
+    if now is None or len({*map(tuple, names)}) > 1:
+        # The mark goes with row tracking, where that is dropped. What was given since then is in the log.
+        for action in _actions_since(base, target, "domainMetadata"):
+            if action.members.get("domain") == ROW_TRACKING_DOMAIN and not action.members.get("removed"):
+                mark = row_id_high_water_mark({ROW_TRACKING_DOMAIN: str(action.members.get("configuration"))})
+                marks.append(-1 if mark is None else mark)
+    return max(marks)
+
+
+def _actions_since(base: Snapshot, target: Snapshot, name: str) -> Iterator[LogAction]:
+    """Return the actions of a kind in the commits after an older version."""
+    for entry in base.log.entries(target.version + 1):
+        if entry.file.kind == "commit" and entry.version <= base.version:
+            yield from read_actions(base.log.read(entry), name)
 
 
 def _marks(base: Snapshot, target: Snapshot) -> dict[str, int]:

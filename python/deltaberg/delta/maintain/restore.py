@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
+from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark, row_id_text
 from deltaberg.delta.data.swapped_files import rows_of_swap
 from deltaberg.delta.features import supported_features
 from deltaberg.delta.maintain.restorable import (
@@ -25,8 +25,11 @@ from deltaberg.delta.maintain.restorable import (
     is_rearranged,
     lost_files,
     metadata_over,
+    renumbered_files,
+    row_id_mark,
 )
 from deltaberg.delta.properties.protocols import raised_protocol
+from deltaberg.delta.schema.row_tracking import ROW_TRACKING
 from deltaberg.delta.snapshot.history import snapshot_at
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -133,6 +136,8 @@ class _Plan:
         here, there = file_keys(self.base.live.table), file_keys(target.live.table)
         self.added = absent_keys(there, here)
         self.removed = absent_keys(here, there)
+        #: Files that stay, whose rows get the ids again that they had.
+        self.renumbered = renumbered_files(target.live.table, self.base.live.table)
         if not self.asked.unsafe_expired:
             check_unexpired(
                 self.base,
@@ -187,16 +192,26 @@ class _Plan:
         if lacking:
             transaction.set_protocol(raised_protocol(sorted(lacking), base.protocol))
         metadata = metadata_over(base, target)
-        if metadata.action != base.metadata.action:
-            transaction.set_metadata(metadata)
+        is_other = metadata.action != base.metadata.action
+        if is_other:
+            # Rows are tracked from when all files have row ids, which those have only then that get theirs again.
+            transaction.set_metadata(metadata.with_properties({ROW_TRACKING: None}))
         for name in sorted({*base.domains, *target.domains} - {ROW_TRACKING_DOMAIN}):
             if base.domains.get(name) != target.domains.get(name):
                 transaction.set_domain(name, target.domains.get(name), system=True)
+        mark = row_id_mark(base, target)
+        if mark is not None and mark != row_id_high_water_mark(base.domains):
+            transaction.set_domain(ROW_TRACKING_DOMAIN, row_id_text(mark), system=True)
         if len(self.removed):
             transaction.remove_files(base.live.table.take(self.removed))
         if len(self.added):
             actions = recorded_adds(target.live, self.added)
             transaction.add_actions(action.with_members({"dataChange": True}) for action in actions)
+        if len(self.renumbered):
+            actions = recorded_adds(target.live, self.renumbered)
+            transaction.add_actions(action.with_members({"dataChange": False}) for action in actions)
+        if is_other:
+            transaction.set_metadata(metadata)
 
     @property
     def rows(self) -> RowNumbers:

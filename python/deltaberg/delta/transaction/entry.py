@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
+from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark, row_id_text
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.features import active_features, supports
@@ -286,7 +286,8 @@ def _check_row_ids(changes: Changes, state: Snapshot, protocol: Protocol, metada
 
 def _assign_row_ids(changes: Changes, state: Snapshot | None, domains: dict[str, str | None]) -> dict[str, int]:
     """Return the first row id of each new file by its path, and set the domain that keeps the highest row id."""
-    mark = row_id_high_water_mark({} if state is None else state.domains)
+    known = {name: text for name, text in domains.items() if text is not None}
+    mark = row_id_high_water_mark({**({} if state is None else state.domains), **known})
     following = 0 if mark is None else mark + 1
     first_ids = {}
     for file in changes.adds.values():
@@ -300,8 +301,7 @@ def _assign_row_ids(changes: Changes, state: Snapshot | None, domains: dict[str,
         first_ids[file.path] = following
         following += file.rows
     if first_ids:
-        text = json.dumps({"rowIdHighWaterMark": following - 1}, separators=(",", ":"))
-        domains[ROW_TRACKING_DOMAIN] = text
+        domains[ROW_TRACKING_DOMAIN] = row_id_text(following - 1)
     return first_ids
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
+from deltaberg.delta.alter.track_rows import give_row_ids
 from deltaberg.delta.create.create import newest_version
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.cloning.clone_files import ClonedFile, CopiedFiles, Naming, SourceFiles, is_copy
@@ -31,6 +32,7 @@ from deltaberg.delta.maintain.restorable import (
     is_rearranged,
     lost_files,
 )
+from deltaberg.delta.schema.row_tracking import ROW_TRACKING
 from deltaberg.delta.snapshot.history import snapshot_at
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -238,8 +240,12 @@ class _Plan:
         if base is None or protocol is not base.protocol:
             transaction.set_protocol(protocol)
         metadata = cloned_metadata(source, base, self._new_origin, properties)
+        begins_to_track = (
+            base is not None and metadata.is_enabled(ROW_TRACKING) and "rowTracking" not in base.active_features
+        )
         if not self._is_same(metadata.configuration):
-            transaction.set_metadata(metadata)
+            # Files that stay get row ids before rows are tracked.
+            transaction.set_metadata(metadata.with_properties({ROW_TRACKING: None} if begins_to_track else {}))
         known = {} if base is None else base.domains
         for name in sorted({*known, *source.domains} - {ROW_TRACKING_DOMAIN}):
             if known.get(name) != source.domains.get(name):
@@ -254,6 +260,9 @@ class _Plan:
                 action.with_members({**_OF_SOURCE, "path": file.path, "deletionVector": file.vector})
                 for action, file in zip(actions, self._added_files, strict=True)
             )
+        if begins_to_track:
+            give_row_ids(transaction)
+            transaction.set_metadata(metadata)
 
     @property
     def _new_origin(self) -> Origin | None:
