@@ -224,7 +224,7 @@ def _check_options(metadata: TableMetadata, options: RowOptions) -> None:
     name = next(named, None)
     if name is not None:
         raise InvalidArgumentError(
-            Hint(f"⟪{name}⟫ is about delete files, and a table of version {metadata.format_version} gets vectors"),
+            Hint(f"⟪{name}⟫ is about delete files, in place of which tables get deletion vectors from version 3 on"),
             hint="leave it out",
         )
 
