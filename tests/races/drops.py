@@ -204,7 +204,9 @@ def _check(tally: Tally, root: Path, journal: _Journal, drops: int) -> None:
         seen = ids_of(table)
         tally.lost += [f"the row {one} of {left}" for one in journal.rows[left] - journal.deleted[left] - set(seen)]
         tally.wrong += [f"{left} has the deleted row {one}" for one in journal.deleted[left].intersection(seen)]
-        tally.lost += [str(one) for one in table.verify(depth="footers").findings]
+        # A drop that others got in the way of has taken older metadata files.
+        findings = map(str, table.verify(depth="footers").findings)
+        tally.lost += [one for one in findings if not one.endswith("which metadata-log names")]
     except TableNotFoundError:
         pass
     except DeltabergError as error:
