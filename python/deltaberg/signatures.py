@@ -168,6 +168,9 @@ def _no_such_member(self: Any, name: str) -> Any:
     if hasattr(type(self), name):
         # A property raised an AttributeError, which Python dropped.
         return object.__getattribute__(self, name)
+    if name.startswith("_"):
+        # Python itself asks, and so does pickle where a task is sent to, which loads no more than it needs.
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}", name=name, obj=self)
     from deltaberg.missing_names import missing_name
 
     raise missing_name(self, name)

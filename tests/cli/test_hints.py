@@ -82,6 +82,7 @@ _OBJECTS = {
     "signatures.py": "calls of Python alone",
     "table/arguments.py": "pa.int64()",
     "table/read/scan.py": "to_pandas()",
+    "table/read/unread_rows.py": "write count()",
     "table/rows/stream.py": "frames and streams",
     "table/write/hive_names.py": "such as X=1",
 }
@@ -216,7 +217,17 @@ _OUR_TEXTS = {
             "type(findings).__name__",
         ),
     ),
-    *("states[0]", "states[1]", "asked", "mode", "wanted", "len(directories)", "len(partition)"),
+    *(
+        "states[0]",
+        "states[1]",
+        "asked",
+        "mode",
+        "wanted",
+        "NEW_STREAM",
+        "metadata.format_version",
+        "len(directories)",
+        "len(partition)",
+    ),
     "', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''",
 }
 
