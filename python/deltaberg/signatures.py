@@ -77,16 +77,15 @@ def public(decorated: _Made) -> _Made:
     for name, member in list(vars(decorated).items()):
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
             setattr(decorated, name, _checked(member, decorated.__name__ if name == "__init__" else name))
+        elif isinstance(member, property) and not name.startswith("_"):
+            setattr(decorated, name, _uncalled(member, name))
     return decorated
 
 
 def say_what_to_write(decorated: _Made) -> _Made:
-    """Let a name that a class lacks, and a property that is called, raise an error that says what to write instead."""
+    """Let a name that a class lacks raise an error that says what to write instead."""
     if not any("__getattr__" in vars(one) for one in cast("type", decorated).__mro__):
         setattr(decorated, "__getattr__", _no_such_member)  # noqa: B010 - for type checkers, classes have what they declare
-    for name, member in list(vars(decorated).items()):
-        if isinstance(member, property) and not name.startswith("_"):
-            setattr(decorated, name, _uncalled(member, name))
     return decorated
 
 

@@ -129,7 +129,6 @@ _GUESSES: list[tuple[str, str | tuple[str, str]]] = [
     ("table.scan().schema()", _PLAIN),
     ("table.scan().metrics()", _PLAIN),
     ("table.transaction().schema()", "ask the table"),
-    ("table.schema.names()", _PLAIN),
     ("bool(table) and bool(table.scan())", _FINE),
     ("len(table.scan())", "count()"),
     ("table.scan()['id']", "scan(columns=['id'])"),

@@ -480,9 +480,9 @@ def test_an_overwrite_with_other_rows_names_the_option(tmp_path: Path, format: A
 def test_a_command_for_tables_of_the_other_format(tmp_path: Path) -> None:
     write_table(tmp_path / "d", ids(1, 2))
     write_table(tmp_path / "i", ids(1, 2), format="iceberg")
-    hint = "the directory looks like that of a table of the other format: open it with a command that takes"
-    assert _hint("publish", tmp_path / "d", "w") == f"{hint} Delta tables"
-    assert _hint("checkpoint", tmp_path / "i") == f"{hint} Iceberg tables"
+    hint = "the directory looks like that of"
+    assert _hint("publish", tmp_path / "d", "w") == f"{hint} a Delta table: use a command that takes Delta tables"
+    assert _hint("checkpoint", tmp_path / "i") == f"{hint} an Iceberg table: use deltaberg rewrite-manifests TABLE"
 
 
 def test_properties_of_a_catalog_are_options() -> None:

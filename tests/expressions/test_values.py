@@ -65,7 +65,7 @@ def test_two_relations_are_told_apart_by_their_aliases() -> None:
     assert [(number, path[-1].name) for number, path in bound.paths] == [(0, "x"), (1, "x")]
     batch = pa.RecordBatch.from_arrays([*_ROWS.columns, pa.array([1, 2, 3])], names=["a", "b", "c", "d"])
     assert bound.evaluate(batch).to_pylist() == [6, None, -4]
-    with pytest.raises(ExpressionError, match="several relations: target, source"):
+    with pytest.raises(ExpressionError, match="on several sides: target, source"):
         bind_value("x", relations)
     with pytest.raises(ColumnNotFoundError, match="no column"):
         bind_value("source.name", relations)

@@ -127,8 +127,7 @@ _ICEBERG: dict[str, _Make] = {
 
 def _queried(location: str) -> list[dict[str, Any]]:
     query = deltalake.QueryBuilder().register("rows", deltalake.DeltaTable(location)).execute("SELECT * FROM rows")
-    read: pa.Table = pa.table(query.read_all())
-    rows: list[dict[str, Any]] = read.to_pylist()
+    rows: list[dict[str, Any]] = pa.table(query.read_all()).to_pylist()
     return rows
 
 
@@ -178,9 +177,9 @@ def by_spark(judge: Judge) -> Iterator[Library]:
 
     def read(source: str) -> _Read:
         def rows(location: str) -> list[dict[str, Any]]:
-            table: pa.Table = judge.run("spark.read.format(source).load(location)", source=source, location=location)
-            listed: list[dict[str, Any]] = table.to_pylist()
-            return listed
+            code = "spark.read.format(source).load(location)"
+            read_rows: list[dict[str, Any]] = judge.run(code, source=source, location=location).to_pylist()
+            return read_rows
 
         return rows
 

@@ -277,7 +277,7 @@ def test_texts_have_the_lengths_that_builders_are_told(spark: Any, tmp_path: Pat
         with pytest.raises(ConstraintViolationError, match="too long"):
             table.append(spark.sql(f"SELECT {wrong}"))
     on_spark = table.on_spark(spark)
-    assert "nothing was to be done" in str(on_spark.upsert(frame, "c"))
+    assert "there was nothing to do" in str(on_spark.upsert(frame, "c"))
     changed = on_spark.upsert(
         frame.withColumn("v", frame.c).unionByName(frame.selectExpr("2L AS id", "'z' AS c", "v", "s", "p")), "c"
     )

@@ -37,10 +37,10 @@ def test_the_first_example(table_format: Any, spark: Any, tmp_path: Path) -> Non
         rows = pa.table({"id": [8], "region": ["west"], "price": [1.0]})
         write_table(tmp_path / "sales", rows, format="iceberg")
     places = {"sales": tmp_path / "sales"}
-    names = run_blocks("README.md", heading="## One table on this machine and on Spark", places=places)
+    names = run_blocks("README.md", heading="## The same table on Spark", places=places)
     assert names["spark"] is spark
     assert type(names["orders"]).__name__ == {"delta": "DeltaTable", "iceberg": "IcebergTable"}[table_format]
-    assert sorted(names["orders"].scan().to_arrow()["price"].to_pylist()) == [3.0, 9.5, 16.0]
+    assert sorted(names["orders"].scan().to_arrow()["price"].to_pylist()) == [4.0, 16.0]
 
 
 @pytest.mark.full
@@ -49,7 +49,7 @@ def test_reading(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         write_table(tmp_path / "orders", _orders().slice(number), mode="append")
         write_table(tmp_path / "events", _orders().slice(number), format="iceberg", mode="append")
     open_table(tmp_path / "events", "iceberg").alter().create_branch("audit").commit()
-    run_blocks("README.md", heading="## On Spark", places={"s3://bucket": tmp_path})
+    run_blocks("README.md", heading="## Data sources of Spark", places={"s3://bucket": tmp_path})
     shown = capsys.readouterr().out
     assert "|2026-01-01|      1.50|" in shown
     assert shown.count("| south| 3.25|2019-12-31|") == 4

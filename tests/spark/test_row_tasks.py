@@ -200,7 +200,7 @@ def test_rows_that_an_upsert_compares_stay_in_the_tasks(
 
     monkeypatch.setattr(row_tasks.SparkRowTasks, "read", noted)
     same = table.scan().to_arrow()
-    assert "nothing was to be done" in str(table.upsert(same, "id"))
+    assert "there was nothing to do" in str(table.upsert(same, "id"))
     addresses, names = read
     assert names == ["id", "x", *addresses]
     assert len(workers.jobs) == 2

@@ -116,7 +116,7 @@ def test_what_others_did_to_a_clone_is_given_up_only_if_asked(tmp_path: Path) ->
         other.clone(root)
     other.clone(root, replace=True)
     assert ids_of(DeltaTable(root)) == [5]
-    assert "nothing was to be done" in repr(other.clone(root))
+    assert "there was nothing to do" in repr(other.clone(root))
     # Its own history stays, and it is another table still.
     assert DeltaTable(root).metadata.id == cloned.metadata.id
 

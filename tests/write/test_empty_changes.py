@@ -97,7 +97,7 @@ _BEHIND_ICEBERG: dict[str, tuple[_Change, _Change]] = {
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_a_change_by_a_handle_that_is_behind_is_not_lost(tmp_path: Path, format: Format) -> None:
-    """Either the table is as the caller asked, or the commit is refused: never is it said that nothing was to be done.
+    """Either the table is as the caller asked, or the commit is refused: never is it said that there was nothing to do.
 
     That goes for an open transaction, too, during which others commit.
     """

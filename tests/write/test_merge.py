@@ -235,7 +235,7 @@ def test_merges_that_cannot_be(tmp_path: Path) -> None:
             )
             for on in ("source.id > 0", col("source.id") > 0, "source.id = source.x OR source.x IS NULL")
         ),
-        (lambda: table.merge(source, "id = 1").when_matched_delete().execute(), ExpressionError, "several relations"),
+        (lambda: table.merge(source, "id = 1").when_matched_delete().execute(), ExpressionError, "on several sides"),
         (
             lambda: table.merge(source, "target.id = source.id").when_matched_update({"x": "1", "X": "2"}).execute(),
             InvalidArgumentError,

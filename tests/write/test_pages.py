@@ -42,8 +42,8 @@ def test_the_first_block(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert shown.endswith("\n4 rows; 3 in version 0\n")
 
 
-def test_the_quickstart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_blocks("README.md", heading="## Quickstart")
+def test_writing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("README.md", heading="## Writing")
     orders = DeltaTable(folder / "orders")
     assert (orders.version, orders.schema.names, ids_of(orders)) == (3, ["id", "region", "price"], [1, 3, 4])
     assert capsys.readouterr().out.endswith("\n2\n1\n")

@@ -83,7 +83,7 @@ def test_the_newest_version_is_restored_by_no_commit(tmp_path: Path) -> None:
     result = table.restore(1)
     assert result.commit is not None
     assert (result.commit.committed, table.version) == (False, 1)
-    assert repr(result) == "RestoreResult(to 1, 0 files restored, 0 files removed, nothing was to be done)"
+    assert repr(result) == "RestoreResult(to 1, 0 files restored, 0 files removed, there was nothing to do)"
 
 
 def test_a_time_is_that_of_the_newest_version_then(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_a_result_says_what_was_done(table: DeltaTable) -> None:
     assert "removed 3 files" in str(replaced)
     with table.transaction(txn=("app", 1)) as transaction:
         transaction.append(_rows(5))
-    assert "nothing was to be done" in str(table.append(_rows(5), txn=("app", 1)))
+    assert "there was nothing to do" in str(table.append(_rows(5), txn=("app", 1)))
 
 
 @pytest.mark.parametrize("verb", ["delete", "update"])

@@ -81,7 +81,7 @@ def test_nothing_is_committed_if_nothing_changes(tmp_path: Path, format: Any, st
     table.append(_rows(*_ROWS))
     before = _head(table), sorted(tmp_path.rglob("*"))
     result = table.upsert(_rows(*reversed(_ROWS)), "id", strategy=strategy)
-    assert "nothing was to be done" in str(result)
+    assert "there was nothing to do" in str(result)
     table.upsert(_rows(_ROWS[0]).select(["text", "id"]), "id", strategy=strategy)
     table.upsert(pa.table({"id": [3], "s": pa.array([{"b": None}], pa.struct({"b": pa.string()}))}), "id")
     with table.transaction() as transaction:

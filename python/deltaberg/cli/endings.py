@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 
 from deltaberg import errors
+from deltaberg.cli.command_table import COMMANDS
 from deltaberg.cli.hints import in_command_line
 from deltaberg.cli.options import TRACEBACK
 from deltaberg.cli.show.text import clean
@@ -19,6 +20,8 @@ from deltaberg.cli.show.text import clean
 __all__ = ["ENDINGS", "Ending", "endings", "exit_code"]
 
 _TRACEBACK_VARIABLE = "DELTABERG_TRACEBACK"
+#: The modules of the commands that are given columns, or rows of some.
+_TAKE_COLUMNS = ("alter", "change_rows", "create")
 _OTHER, _USAGE, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 
 
@@ -75,7 +78,7 @@ def endings(ctx: click.Context | None = None) -> Iterator[None]:
         in_command_line(error, ctx)
         hint = f"; hint: {error.hint}" if error.hint else ""
         # An option that a table or a verb does not have is misused, whatever the library says of its argument.
-        code = _USAGE if error.message.startswith("--") else exit_code(error)
+        code = _USAGE if error.message.startswith("--") or _is_of_caller(error, ctx) else exit_code(error)
         raise _stop(error, f"{error.statement}{hint}", code, ctx) from None
     except OSError as error:
         _abandon_output()
@@ -83,6 +86,12 @@ def endings(ctx: click.Context | None = None) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - a bug is also reported on one line
         message = f"{type(error).__name__}: {error}; hint: this is a bug, please report it with --traceback"
         raise _stop(error, message, _OTHER, ctx) from None
+
+
+def _is_of_caller(error: errors.DeltabergError, ctx: click.Context | None) -> bool:
+    """Return whether columns or rows do not fit which the command was given, and not those of the table."""
+    command = None if ctx is None else COMMANDS.get(ctx.invoked_subcommand or "")
+    return isinstance(error, errors.SchemaError) and "file" not in error.context and command in _TAKE_COLUMNS
 
 
 def _stop(error: Exception, message: str, code: int, ctx: click.Context | None) -> click.exceptions.Exit:
@@ -96,7 +105,11 @@ def _stop(error: Exception, message: str, code: int, ctx: click.Context | None) 
 def _usage(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split())
     path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deltaberg"
-    return f"{message.rstrip('.')}; hint: see {path} --help"
+    missing = error.param if isinstance(error, click.MissingParameter) else None
+    pass_it = ""
+    if isinstance(missing, click.Option) and error.ctx is not None:
+        pass_it = f"pass {missing.opts[0]} {missing.make_metavar(error.ctx)}, {missing.help or ''}".rstrip(" ,.") + "; "
+    return f"{message.rstrip('.')}; hint: {pass_it}see {path} --help"
 
 
 def _abandon_output() -> None:

@@ -39,6 +39,17 @@ _WORDS = {
     "when_matched": "--no-update",
     "when_not_matched": "--no-insert",
 }
+#: The commands for tables of the other format.
+_OTHER_FORMAT = {
+    "checkpoint": "rewrite-manifests",
+    "cleanup-metadata": "expire",
+    "compact-log": "rewrite-manifests",
+    "expire": "vacuum",
+    "orphans": "vacuum",
+    "rewrite-deletes": "reorg",
+    "rewrite-manifests": "checkpoint",
+    "vacuum": "expire",
+}
 #: The commands that do what methods do, besides those of the same names.
 _COMMANDS = {
     "cherrypick_snapshot": "cherry-pick",
@@ -60,7 +71,13 @@ def in_command_line(error: DeltabergError, ctx: click.Context | None) -> None:
     if ctx is not None and isinstance(ctx.command, click.Group) and ctx.invoked_subcommand is not None:
         command = ctx.command.get_command(ctx, ctx.invoked_subcommand)
         parameters = {one.name or "": one for one in ([] if command is None else command.get_params(ctx))}
-    in_words(error, lambda mark: as_typed(mark, parameters), ELSEWHERE)
+    in_words(error, lambda mark: _of_other_format(ctx, mark) or as_typed(mark, parameters), ELSEWHERE)
+
+
+def _of_other_format(ctx: click.Context | None, mark: str) -> str | None:
+    """Return the command that does for tables of the other format what the one does that was run."""
+    other = None if ctx is None or not mark.startswith("format=") else _OTHER_FORMAT.get(ctx.invoked_subcommand or "")
+    return None if other is None else f"deltaberg {other} TABLE"
 
 
 def as_typed(mark: str, parameters: Mapping[str, click.Parameter]) -> str | None:

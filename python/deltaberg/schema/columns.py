@@ -34,6 +34,7 @@ __all__ = [
     "paired_fields",
     "select_columns",
     "split_name",
+    "taken_name",
 ]
 
 #: How callers name a column: text with dots, or a sequence of names.
@@ -244,6 +245,11 @@ def _readings(kind: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]
     for step, (count, of) in inside.items():
         for rest in _readings(of, path[count:]):
             yield (step, *rest)
+
+
+def taken_name(name: str) -> SchemaError:
+    """Return the error for a new column whose name another one has."""
+    return SchemaError(f"there is a column {name!r} already", hint="choose another name", column=name)
 
 
 def _several(name: str, paths: Iterable[Sequence[str]]) -> ColumnNotFoundError:

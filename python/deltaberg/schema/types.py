@@ -29,6 +29,7 @@ __all__ = [
     "inner_types",
     "nested_fields",
     "nullable_field",
+    "shown_type",
 ]
 
 
@@ -223,6 +224,12 @@ class Map(DataType):
 
     def __str__(self) -> str:
         return f"map<{self.key.type}, {self.value.type}>"
+
+
+def shown_type(kind: DataType) -> str:
+    """Return how errors about rows name a type: the two formats call types of timestamps by each other's names."""
+    words = {"timestamp": "timestamp with a zone", "timestamp_ntz": "timestamp without a zone"}
+    return words.get(kind.name, kind.name) if isinstance(kind, Primitive) else str(kind)
 
 
 def nested_fields(within: DataType) -> tuple[Field, ...]:

@@ -187,7 +187,14 @@ def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: st
     }
     if sets := _properties_of(result):
         facts["properties"] = ", ".join(sets)
-    print_done(opened.location, facts, as_json)
+    if as_json:
+        print_done(opened.location, facts, as_json)
+    elif result.dry_run:
+        print_result(opened.location, {name: value for name, value in facts.items() if name != "dry_run"}, as_json)
+    elif result.groups or result.commits or result.conflicts:
+        print_done(opened.location, facts, as_json)
+    else:
+        print_done(opened.location, {**state_of(opened, branch), "files": "all are in order"}, as_json)
     if result.conflicts:
         raise result.conflicts[0]
 

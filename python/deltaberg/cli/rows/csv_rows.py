@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from deltaberg.cli.rows.csv_text import CsvText
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,6 +103,7 @@ def open_csv_rows(
         delimiter=delimiter, quote_char=quote or False, escape_char=form.escape or False, newlines_in_values=True
     )
     names = names or _first_row(text.beginning, delimiter, form)
+    _check_delimiter(names, form)
     # In a single column, a line with nothing is a row, as it has an empty field.
     parse.ignore_empty_lines = len(names) != 1
     read = csv.ReadOptions(column_names=form.header or (names if form.no_header else None))
@@ -152,6 +154,17 @@ def _first_row(beginning: bytes, delimiter: str, form: CsvForm) -> list[str]:
     except csv.Error:
         # The file itself is read next, and says what is wrong with it.
         return []
+
+
+def _check_delimiter(names: list[str], form: CsvForm) -> None:
+    """Refuse a first row that is one field, and would be several with another delimiter."""
+    others = {"';'": ";", "tab": "\t", "'|'": "|"}
+    typed = next((name for name, one in others.items() if len(names) == 1 and one in names[0]), None)
+    if typed is not None and form.delimiter is None:
+        raise InvalidArgumentError(
+            f"the first line is a single field: {shown_value(names[0])}",
+            hint=f"pass --delimiter {typed}, or --delimiter ',' if that is a name",
+        )
 
 
 def _naming_column(error: Exception, names: list[str]) -> Exception:

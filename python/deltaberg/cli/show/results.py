@@ -43,8 +43,10 @@ def print_result(location: str, result: CommitResult | Mapping[str, Any], as_jso
         labelled = (("dry run", "nothing was changed"), *_labelled(result))
         print_done(location, {"dry_run": True, **result}, as_json, *labelled)
         return
-    state = "" if result.committed else " as before: nothing was to be done"
-    print_done(location, asdict(result), as_json, ("version", f"{result.version}{state}"), *result.facts)
+    state = "" if result.committed else ", unchanged: there was nothing to do"
+    # The number of the metadata file says nothing to who wants to open the state again.
+    name, number = ("version", result.version) if result.snapshot_id is None else ("snapshot id", result.snapshot_id)
+    print_done(location, asdict(result), as_json, (name, f"{number}{state}"), *result.facts)
 
 
 def in_words(result: object) -> str:

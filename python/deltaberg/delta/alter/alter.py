@@ -26,7 +26,7 @@ from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json, recorded_column
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema.columns import ColumnName, find_column, join_name, split_name
+from deltaberg.schema.columns import ColumnName, find_column, join_name, split_name, taken_name
 from deltaberg.schema.from_arrow import table_field
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public
@@ -123,8 +123,8 @@ class Alteration(PropertyAlteration):
 
     @one_step("RENAME COLUMN")
     def _rename(self, name: ColumnName, to: str) -> None:
-        self._need_mapping("renamed")
         path = nested_column(self._snapshot.schema, name)
+        self._need_mapping("renamed")
         siblings = fields_of(self._snapshot.schema, path[:-1])
         refuse_referenced(self._snapshot, path, "renamed")
         others = Struct(tuple(field for field in siblings if field is not path[-1]))
@@ -155,9 +155,9 @@ class Alteration(PropertyAlteration):
         SchemaError
             There is no such column, it is the last one, or the table is partitioned or clustered by it.
         """
-        self._need_mapping("dropped")
         table = self._snapshot
         path = nested_column(table.schema, name)
+        self._need_mapping("dropped")
         fields_of(table.schema, path[:-1])
         shown = join_name([field.name for field in path])
         if path[0] in table.partition_fields:
@@ -247,7 +247,7 @@ def _check_new_name(siblings: Struct, name: str) -> None:
     checked_text("the name of a column", name, "pass a name")
     taken = next((field.name for field in siblings if field.name.lower() == name.lower()), None)
     if taken is not None:
-        raise SchemaError(f"there is a column {taken!r} already", column=name)
+        raise taken_name(taken)
 
 
 def _position(siblings: Sequence[Mapping[str, Any]], name: str) -> str:

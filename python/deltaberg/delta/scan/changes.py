@@ -86,8 +86,8 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
         return first, snapshot.version
     if end is None and first > snapshot.version:
         raise VersionNotFoundError(
-            f"there are no changes from version {first} on yet: version {snapshot.version} is open",
-            hint="move to the newest version, and ask again after the next commit",
+            f"there are no changes from version {first} on yet: the newest version that is open is {snapshot.version}",
+            hint="ask again after the next commit⟦, with ⟪refresh()⟫ before⟧",
             table=str(snapshot.log.root),
         )
     if last > snapshot.version or first > snapshot.version or first < 0:
@@ -228,6 +228,12 @@ class ChangesSource(DeltaFiles):
         if len(replaced):
             yield changed.table(list(exchanged_vectors(adds.filter(both), removes.filter(gone))))
 
+    @property
+    def _range(self) -> str:
+        last = self.snapshot.version
+        # A reader that polls asks for the version after the newest one.
+        return f"changes of versions {self._first} to {last}" if self._first <= last else f"changes of version {last}"
+
     def _check_feed(self, metadata: Metadata, version: int) -> None:
         """Refuse a version in which the table kept no change data feed."""
         if not metadata.is_enabled(_ENABLED):
@@ -236,8 +242,7 @@ class ChangesSource(DeltaFiles):
                 "⟪derived=True⟫ derives them from the files of each commit, where an update is a delete and an insert"
             )
             raise ChangesNotRecordedError(
-                f"changes of versions {self._first} to {self.snapshot.version} were not recorded: the table had no "
-                f"change data feed in version {version}",
+                f"{self._range} were not recorded: the table had no change data feed in version {version}",
                 hint=recorded if self._derived is None else f"{derived}; {recorded}",
                 table=self.table,
                 version=version,

@@ -442,7 +442,7 @@ class _Binder:
         if len(holders) > 1:
             aliases = ", ".join(self._relations[number].alias or "?" for number in holders)
             raise ExpressionError(
-                f"the column {value} is in several relations: {aliases}",
+                f"the column {value} is on several sides: {aliases}",
                 hint=" or ".join(f"write {self._relations[number].alias or '?'}.{value}" for number in holders),
             )
         number = holders[0] if holders else 0

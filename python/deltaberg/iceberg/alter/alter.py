@@ -37,6 +37,7 @@ from deltaberg.schema.columns import (
     join_name,
     listed_names,
     split_name,
+    taken_name,
 )
 from deltaberg.schema.types import Field, Struct
 from deltaberg.signatures import public
@@ -116,7 +117,7 @@ class Alteration(ReferenceChanges):
 
         def added(fields: _Fields) -> _Fields:
             if new.name.lower() in [field.name.lower() for field in fields]:
-                raise SchemaError("there is a column of this name already", column=join_name(tuple(path)))
+                raise taken_name(join_name(tuple(path)))
             number = place.among(fields, new)
             return (*fields[:number], new, *fields[number:])
 

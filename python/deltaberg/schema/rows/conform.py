@@ -24,7 +24,7 @@ from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
 from deltaberg.schema.rows.exact import accepts, exact_leaf, plain, plain_text
 from deltaberg.schema.rows.map_keys import check_keys
 from deltaberg.schema.rows.matched_fields import match_fields
-from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, shown_type
 from deltaberg.schema.variants.shredding import VariantLayout, unshred
 
 __all__ = ["ConformOptions", "Conformer"]
@@ -32,7 +32,7 @@ __all__ = ["ConformOptions", "Conformer"]
 #: What to do about values of another kind than those of the column.
 _ANYHOW = "convert the column first"
 _CAST = "⟦, or pass ⟪safe=False⟫ to have it cast as Spark does⟧"
-_WIDER = frozenset({Primitive("byte"), Primitive("short"), Primitive("integer")})
+_WIDER = {Primitive("byte"): "int16", Primitive("short"): "int32", Primitive("integer"): "int64"}
 #: Types that pyarrow takes by their names.
 _NAMED = frozenset({"bool", "int8", "int16", "int32", "int64", "double", "string", "binary"})
 _Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
@@ -380,7 +380,9 @@ def _check_nulls(field: Field, path: _Path, nulls: int, allowed: int) -> None:
 
 def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "", *, is_safe: bool = True) -> SchemaError:
     hint = _hint(found, want, path, is_safe) if reason in ("", _ANYHOW) else reason
-    return SchemaError(f"{found} cannot be written to a column of the type {want}", hint=hint, column=join_name(path))
+    return SchemaError(
+        f"{found} cannot be written to a column of the type {shown_type(want)}", hint=hint, column=join_name(path)
+    )
 
 
 def _hint(source: pa.DataType, want: DataType, path: _Path, is_safe: bool) -> str:
@@ -398,7 +400,8 @@ def _hint(source: pa.DataType, want: DataType, path: _Path, is_safe: bool) -> st
 def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:
     why, hint = (error.message, error.hint) if isinstance(error, SchemaError) else (error, None)
     if hint is None and want in _WIDER:
-        hint = "leave the value out, or widen the column of the table first by ⟪alter().widen(…)⟫"
+        wider = f'⟪alter().widen("{verbatim(join_name(path))}", pa.{_WIDER[want]}())⟫'
+        hint = f"leave the value out, or widen the column of the table first by {wider}"
     if hint is None and want == Primitive("long"):
         hint = "leave the value out, or store it in a column of the type decimal(20, 0)"
-    return SchemaError(f"a value does not fit the type {want}: {why}", hint=hint, column=join_name(path))
+    return SchemaError(f"a value does not fit the type {shown_type(want)}: {why}", hint=hint, column=join_name(path))

@@ -236,7 +236,7 @@ class CommitResult:
         >>> str(CommitResult(3, "3-token", "WRITE", added_files=1, added_rows=2, added_bytes=600))
         'version 3: operation WRITE; added 1 file, 2 rows, 600 bytes'
         """
-        state = "" if self.committed else " (nothing was to be done)"
+        state = "" if self.committed else " (unchanged: there was nothing to do)"
         place = f"version {self.version}" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         return f"{place}{state}: {'; '.join(f'{name} {text}' for name, text in self.facts)}"
 

@@ -99,5 +99,5 @@ class RestoreResult:
         if self.missing_files:
             parts.append(f"{counted(len(self.missing_files), 'file')} missing")
         if self.commit is not None and not self.commit.committed:
-            parts.append("nothing was to be done")
+            parts.append("there was nothing to do")
         return f"RestoreResult({', '.join(parts)})"

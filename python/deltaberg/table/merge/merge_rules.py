@@ -10,7 +10,7 @@ from deltaberg.errors import SchemaError
 from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.tree.tree import ColumnValue
 from deltaberg.schema.columns import ColumnName, find_column, join_name, paired_fields
-from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, shown_type
 from deltaberg.table.merge.bound_clauses import BoundClause, MergeScope, bind_clause, clause_values
 from deltaberg.table.merge.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.merge.merge_options import MergeOptions
@@ -69,7 +69,7 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
             source_type = value.paths[0][1][-1].type
         if _lacks_zone(source_type, column_type):
             raise SchemaError(
-                f"{source_type} cannot be written to a column of the type {column_type}",
+                f"{shown_type(source_type)} cannot be written to a column of the type {shown_type(column_type)}",
                 hint="use ⟪timezone⟫ to say in which zone these timestamps are",
                 column=join_name(path),
             )

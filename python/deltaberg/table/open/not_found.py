@@ -8,7 +8,7 @@ from contextlib import suppress
 from deltaberg.errors import ObjectNotFoundError, StorageError, TableNotFoundError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.open.tables_there import MARKS
+from deltaberg.table.open.tables_there import MARKS, SHOWN_FORMATS
 
 __all__ = ["table_not_found"]
 
@@ -52,7 +52,7 @@ def table_not_found(
         reason = _absence(location, store)
         other = [known for known in MARKS if known not in message.lower() and _has(location, MARKS[known], store)]
         if other:
-            hint = f'the directory looks like that of a table of the other format: open it with ⟪format="{other[0]}"⟫'
+            hint = f'the directory looks like that of {SHOWN_FORMATS[other[0]]}: use ⟪format="{other[0]}"⟫'
     for pattern, words in _IN_PATHS:
         found = pattern.search(location.path)
         if found is not None:

@@ -145,7 +145,7 @@ def _refuse_file_of_table(root: Location, path: str) -> None:
 
 def _refused(root: Location, how: str, format: Format, place: Location) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the directory {how} {SHOWN_FORMATS[format]}, not all of whose files have rows of its newest version",
+        f"the directory {how} {SHOWN_FORMATS[format]}, and files of a table may hold rows that it has deleted",
         hint="append the rows of that table to a new one, or choose a directory apart from it",
         directory=str(root),
         table=str(place),

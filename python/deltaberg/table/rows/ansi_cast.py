@@ -10,7 +10,7 @@ import pyarrow.types as pt
 from deltaberg.errors import EvaluationError, ExpressionError, SchemaError, UnsupportedExpressionError
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
-from deltaberg.schema.types import DataType
+from deltaberg.schema.types import DataType, shown_type
 
 __all__ = ["ansi_cast"]
 
@@ -44,7 +44,7 @@ def ansi_cast(source_type: pa.DataType, want: DataType, timezone: str | None) ->
     between_zones = (is_instant and str(want) in _OF_A_CLOCK) or (is_of_a_clock and str(want) in _ZONED)
     if between_zones and timezone is None:
         raise SchemaError(
-            f"{source_type} cannot be written to a column of the type {want}",
+            f"{source_type} cannot be written to a column of the type {shown_type(want)}",
             hint="pass ⟪timezone=⟫ to say in which zone these timestamps are",
         )
     try:

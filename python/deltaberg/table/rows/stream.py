@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -70,6 +71,8 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     if library == "pyarrow" and (hasattr(data, "scanner") or kind == "Scanner"):
         return (data if kind == "Scanner" else data.scanner()).to_reader()
     hint = "pass pyarrow.table(data)" if isinstance(data, Mapping) else _HINT
+    if isinstance(data, (str, os.PathLike)):
+        hint = "read the file first, as by pyarrow.dataset.dataset(path) or pyarrow.csv.read_csv(path)"
     raise InvalidArgumentError(f"data of type {kind} cannot be written", hint=hint)
 
 

@@ -175,7 +175,12 @@ class Place(ABC, Generic[_Table, _Run]):
         InvalidArgumentError
             There is a table that is not like the new one.
         """
-        checked_choice("mode", mode, get_args(Mode), "leave it out to create a table")
+        checked_choice(
+            "mode",
+            mode,
+            get_args(Mode),
+            '"overwrite" replaces the rows, and "append" adds some; leave it out to create a table',
+        )
         choices = {
             "where": which.where is not None,
             "dynamic": which.dynamic,

@@ -142,5 +142,5 @@ class CloneResult:
             if count:
                 parts.append(f"{count} {what}")
         if self.commit is not None and not self.commit.committed:
-            parts.append("nothing was to be done")
+            parts.append("there was nothing to do")
         return f"CloneResult({', '.join(parts)})"

@@ -97,7 +97,7 @@ class RepairResult:
     @property
     def _summary(self) -> str:
         if self.commit is not None and not self.commit.committed:
-            return "nothing was to be done: the progress was recorded before"
+            return "there was nothing to do: the progress was recorded before"
         names = counted(len(self.refs), "branch or tag", "branches and tags")
         statistics = counted(len(self.statistics), "file of statistics", "files of statistics")
         others = [text for text, found in ((names, self.refs), (statistics, self.statistics)) if found]
