@@ -269,6 +269,28 @@ def test_identity_values_go_on_behind_those_that_were_given(tmp_path: Path, step
 
 
 @pytest.mark.req("DL-OPS-03")
+@pytest.mark.parametrize("step", [1, -2])
+@pytest.mark.parametrize("again", [False, True], ids=["dropped", "replaced"])
+def test_identity_values_of_a_column_that_was_gone_go_on(tmp_path: Path, step: int, again: bool) -> None:
+    """The mark goes with the column, and comes back from the log."""
+    fields = {
+        "delta.identity.start": "5",
+        "delta.identity.step": str(step),
+        "delta.identity.allowExplicitInsert": "false",
+    }
+    schema = pa.schema([pa.field("n", pa.int64(), metadata=fields), ("id", pa.int64())])
+    table: Any = deltaberg.create_table(str(tmp_path), schema, properties={"delta.columnMapping.mode": "name"})
+    for number in range(3):
+        table.append(ids(number))
+    table.alter().drop("n").commit()
+    if again:
+        table.alter().add("n", pa.int64()).commit()
+    table.restore(1)
+    table.append(ids(4))
+    assert sorted(table.scan().to_arrow()["n"].to_pylist()) == sorted([5, 5 + 3 * step])
+
+
+@pytest.mark.req("DL-OPS-03")
 def test_a_protocol_stays_as_high_as_it_is(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.append(ids(1))

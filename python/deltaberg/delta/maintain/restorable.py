@@ -13,18 +13,21 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
 from deltaberg.delta.actions.log_action import LogAction, read_actions
-from deltaberg.delta.actions.table_actions import Metadata
+from deltaberg.delta.actions.table_actions import Metadata, read_metadata
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_ids
+from deltaberg.delta.features import recorded_mapping_mode
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.enforce import with_marks
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, highest_id
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
+from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, PROTECTED_BEFORE, deleted_file_retention, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CommitConflictError, InvalidArgumentError
 from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import later_clock
@@ -227,18 +230,33 @@ def _actions_since(base: Snapshot, target: Snapshot, name: str) -> Iterator[LogA
 
 def _marks(base: Snapshot, target: Snapshot) -> dict[str, int]:
     """Return the marks of the identity columns of the target up to which values were given since."""
-    rules = identity_columns(base.schema)
-    given = {field.physical_name: rules[field.name] for field in base.schema if field.name in rules}
     rules = identity_columns(target.schema)
+    columns = [field for field in target.schema if field.name in rules]
+    states = [_given_marks(base.schema)]
+    if any(field.physical_name not in states[0] for field in columns) and base.log.root == target.log.root:
+        # A mark goes with its column, where that is dropped or replaced. What was given before that is in the log.
+        changed = (read_metadata(action.members) for action in _actions_since(base, target, "metaData"))
+        states += [
+            _given_marks(parse_schema(one.schema_string or "", recorded_mapping_mode(one.configuration)))
+            for one in changed
+        ]
     marks = {}
-    for field in target.schema:
-        old, since = rules.get(field.name), given.get(field.physical_name)
-        if old is None or since is None or since.high_water_mark is None:
+    for field in columns:
+        rule = rules[field.name]
+        since = [state[field.physical_name] for state in states if field.physical_name in state]
+        if not since:
             continue
-        mark = since.high_water_mark
-        if old.high_water_mark is None or (mark - old.high_water_mark) * old.step > 0:
+        mark = max(since) if rule.step > 0 else min(since)
+        if rule.high_water_mark is None or (mark - rule.high_water_mark) * rule.step > 0:
             marks[field.name] = mark
     return marks
+
+
+def _given_marks(columns: Struct) -> dict[str, int]:
+    """Return the marks of identity columns that have some, by the names of the columns in files."""
+    rules = identity_columns(columns)
+    marks = ((field.physical_name, rules[field.name].high_water_mark) for field in columns if field.name in rules)
+    return {name: mark for name, mark in marks if mark is not None}
 
 
 def is_rearranged(base: Snapshot) -> bool:
