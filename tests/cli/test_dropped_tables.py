@@ -277,14 +277,14 @@ def test_a_commit_that_comes_after_the_drop_is_none(
     table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_anew: bool, change: str
 ) -> None:
     """The log is empty when the entry is put, so that nothing is in its way: it would be a table by itself."""
-    root, put = tmp_path / "t", log_change.put_entry
+    root = tmp_path / "t"
 
     def late(log: LogDirectory, version: int, data: bytes) -> Any:
-        monkeypatch.setattr(log_change, "put_entry", put)
+        monkeypatch.setattr(log_change, "put_entry", put_entry)
         drop_table(root, purge=True)
         if is_anew:
             write_table(root, ids(7))
-        return put(log, version, data)
+        return put_entry(log, version, data)
 
     monkeypatch.setattr(log_change, "put_entry", late)
     with pytest.raises((CommitConflictError, TableNotFoundError, VersionNotFoundError)):

@@ -104,7 +104,7 @@ _WORKS: dict[str, Callable[..., Any]] = {
     "append": lambda to, data=None, **more: to.append(rows(6000) if data is None else data, **more),
     "cleanup_metadata": _cleaned,
     "clone": lambda to, **more: to.clone(f"{to.location}_clone", **more),
-    "compact": lambda to, **more: to.compact(**more),
+    "compact": lambda to, **more: to.compact(**{"rewrite_all": True, **more}),
     "convert_equality_deletes": _converted,
     "delete": lambda to, where="id % 2 = 0", **more: to.delete(where, **{**_COPY, **more}),
     "delete_by_keys": lambda to, data=None, **more: to.delete_by_keys(rows(0) if data is None else data, **more),

@@ -104,11 +104,12 @@ def _stop(error: Exception, message: str, code: int, ctx: click.Context | None) 
 
 def _usage(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split())
-    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deltaberg"
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = "deltaberg" if context is None else context.command_path
     missing = error.param if isinstance(error, click.MissingParameter) else None
     pass_it = ""
-    if isinstance(missing, click.Option) and error.ctx is not None:
-        pass_it = f"pass {missing.opts[0]} {missing.make_metavar(error.ctx)}, {missing.help or ''}".rstrip(" ,.") + "; "
+    if isinstance(missing, click.Option) and context is not None:
+        pass_it = f"pass {missing.opts[0]} {missing.make_metavar(context)}, {missing.help or ''}".rstrip(" ,.") + "; "
     return f"{message.rstrip('.')}; hint: {pass_it}see {path} --help"
 
 
