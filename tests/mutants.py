@@ -174,12 +174,12 @@ def _python(options: argparse.Namespace) -> Iterator[Outcome]:
 
 def _files_of(places: Iterable[str]) -> list[str]:
     """Return the files of tests in folders and files."""
-    named = {
+    inside = {
         str(file.relative_to(ROOT))
         for place in places
         for file in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("test_*.py"))
     }
-    files = sorted(file for file in named if not file.startswith(_NO_TESTS))
+    files = sorted(file for file in inside if not file.startswith(_NO_TESTS))
     if not files or not all((ROOT / file).is_file() for file in files):
         sys.exit(f"there are no tests in {' '.join(places)}")
     return files
