@@ -196,39 +196,13 @@ def _trees() -> list[tuple[str, ast.AST]]:
 
 #: What texts with marks hold besides what went through `verbatim`: words of ours.
 _OUR_TEXTS = {
-    "_ARGUMENTS[self.kind]",
-    *("there[0]", "kind!r", "found!r", "key", "activating!r", "hint", "_VECTORS", "_ENABLED", "one.name", "name"),
-    *(
-        "found",
-        "store",
-        "other[0]",
-        "self.other",
-        "self.argument",
-        "self.own",
-        "ADD_COLUMNS",
-        "MAPPING_MODE",
-        "', '.join((f'⟪{name}=⟫' for name in commit))",
-        *(
-            "self.min_file_size",
-            "self.max_file_size",
-            "self.target_size",
-            "self.naming",
-            "form",
-            "type(findings).__name__",
-        ),
-    ),
-    *(
-        "states[0]",
-        "states[1]",
-        "asked",
-        "mode",
-        "wanted",
-        "NEW_STREAM",
-        "metadata.format_version",
-        "len(directories)",
-        "len(partition)",
-    ),
+    "', '.join((f'⟪{name}=⟫' for name in commit))",
     "', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''",
+    *("_ARGUMENTS[self.kind]", "SHOWN_FORMATS[other[0]]", "_WIDER[want]", "type(findings).__name__", "there[0]"),
+    *("metadata.format_version", "states[0]", "states[1]", "other[0]", "kind!r", "found!r", "activating!r"),
+    *("len(directories)", "len(partition)", "_VECTORS", "_ENABLED", "ADD_COLUMNS", "MAPPING_MODE", "NEW_STREAM"),
+    *("self.other", "self.argument", "self.own", "self.min_file_size", "self.max_file_size", "self.target_size"),
+    *("self.naming", "one.name", "name", "key", "hint", "found", "store", "form", "asked", "mode", "wanted"),
 }
 
 

@@ -306,7 +306,11 @@ _SOURCES = Door(
         "write iceberg": (_WRITING, frozenset(IcebergWriteOptions._known().values()) | {_PROPERTY}),
     },
     {
-        **{option: name for name, options in OPTIONS_OF_SOURCES.items() for option in options.split(" or ")},
+        **{
+            option: name
+            for name, options in OPTIONS_OF_SOURCES.items()
+            for option in re.split(",? (?:or|and) ", options.rstrip(","))
+        },
         **dict.fromkeys(("merge-schema", "mergeSchema", "overwriteSchema"), "schema_mode"),
         **dict.fromkeys(("compression-level", "compression-strategy"), "writer_properties"),
         "endingTimestamp": "end",
