@@ -287,7 +287,7 @@ def test_a_commit_that_comes_after_the_drop_is_none(
         return put_entry(log, version, data)
 
     monkeypatch.setattr(log_change, "put_entry", late)
-    with pytest.raises((TableNotFoundError, VersionNotFoundError), match="holds no commit|it was replaced"):
+    with pytest.raises((TableNotFoundError, VersionNotFoundError), match=r"holds no commit|it was replaced"):
         table.append(pa.table({"id": [9], "_p": ["c"]})) if change == "append" else table.delete("id = 2")
     if is_anew:
         assert ids_of(DeltaTable(root)) == [7]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table, open_table
+from deltaberg import DeltaTable, create_table
 from deltaberg.errors import DeltabergError
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge, JudgeError
@@ -87,14 +87,14 @@ def test_delta_options(tmp_path: Path, judge: Judge) -> None:
     table.append(_rows(1, 2, 3))
     table.append(_rows(4))
     table.append(_rows(5, 6))
-    added = open_table(path).version
+    added = DeltaTable(path).version
     table.delete("p = 'p1'")
     table.append(_rows(7, 8))
     table.update({"id": "id + 100"}, "id = 2")
     judge.run("spark.sql(f'OPTIMIZE delta.`{path}`').count()", path=str(path))
     table.refresh().append(_rows(9))
-    newest = open_table(path).version
-    times = [commit.timestamp for commit in reversed(open_table(path).history())]
+    newest = DeltaTable(path).version
+    times = [commit.timestamp for commit in reversed(DeltaTable(path).history())]
     middle = times[2].strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     start, feed = {"startingVersion": "0"}, {"readChangeFeed": "true"}
     cases: list[dict[str, str]] = [
