@@ -22,6 +22,7 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from deltaberg.iceberg.location.committer import is_applied_below
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
@@ -371,3 +372,25 @@ def test_a_branch_that_others_go_on_with_shows_a_move_without_an_answer(
     monkeypatch.setattr(kind, "look", look_after_others)
     change(table)
     assert set(ids_of(opened(ref=branch))) == expected
+
+
+@pytest.mark.parametrize("branch", ["main", "made"])
+def test_a_branch_that_others_have_moved_proves_no_move(catalog: Any, branch: str) -> None:
+    """They moved it, or made it, at a snapshot that was there before, and leads to the one that was asked for."""
+    table = catalog.create_table("sales.moved", ids().schema)
+    for number in range(3):
+        table.append(ids(number))
+    first, second, _ = (snapshot.snapshot_id for snapshot in table.snapshots)
+
+    def metadata() -> TableMetadata:
+        return table_pointer(catalog, "sales.moved").load().metadata
+
+    base, asked = metadata(), (changes.SetSnapshotRef(branch, SnapshotRef(first, "branch")),)
+    alteration = catalog.load_table("sales.moved").alter()
+    alteration = (
+        alteration.rollback_to_snapshot(second) if branch == "main" else alteration.create_branch(branch, second)
+    )
+    alteration.commit()
+    assert not is_applied_below(asked, base, metadata())
+    catalog.load_table("sales.moved").append(ids(8), branch=branch)
+    assert not is_applied_below(asked, base, metadata())

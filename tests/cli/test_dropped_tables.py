@@ -298,3 +298,32 @@ def test_a_commit_that_comes_after_the_drop_is_none(
         assert not [path for path in root.rglob("*") if path.is_file()]
         write_table(root, ids(7))
         assert ids_of(DeltaTable(root)) == [7]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_commit_that_comes_after_the_table_was_made_anew_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """The other table has as many versions, so that the entry follows one. The drop has taken the new file."""
+    root, put = tmp_path / "t", log_change.put_entry
+    write_table(root, ids(1))
+    table = DeltaTable(root)
+    if not is_known:
+        # The writer meets a commit of others, whose time it does not know.
+        DeltaTable(root).append(ids(2))
+
+    def late(log: LogDirectory, version: int, data: bytes) -> Any:
+        monkeypatch.setattr(log_change, "put_entry", put)
+        drop_table(root, purge=True)
+        write_table(root, ids(7))
+        if not is_known:
+            DeltaTable(root).append(ids(8))
+        return put(log, version, data)
+
+    monkeypatch.setattr(log_change, "put_entry", late)
+    with pytest.raises(VersionNotFoundError, match="it was replaced"):
+        table.append(ids(9))
+    expected = [7] if is_known else [7, 8]
+    assert ids_of(DeltaTable(root)) == expected
+    write_table(root, ids(10), mode="append")
+    assert ids_of(DeltaTable(root)) == [*expected, 10]

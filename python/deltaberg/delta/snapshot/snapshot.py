@@ -191,7 +191,7 @@ class Snapshot(ScannedVersion):
         files = self._files
         try:
             commit, segment = build_newer(self.log, self.version)
-            self._check_same_commit(commit)
+            self.check_same_commit(commit)
             if not segment.commits:
                 return self
             log_bytes = files.log_bytes.extended(segment.commits)
@@ -297,7 +297,7 @@ class Snapshot(ScannedVersion):
             The newest log entry is empty.
         """
         newer = list_newer_commits(self.log, self.version)
-        self._check_same_commit(newer.known)
+        self.check_same_commit(newer.known)
         try:
             newest_first = list(LogBytes(self.log, newer.commits).newest_first(newer.commits))
         except CorruptLogError as error:
@@ -313,12 +313,17 @@ class Snapshot(ScannedVersion):
     def _actions(self) -> TableActions:
         return TableActions(self.protocol, self.metadata, self.transactions, self.domains)
 
-    def _check_same_commit(self, listed: LogEntry | None) -> None:
+    def check_same_commit(self, listed: LogEntry | None) -> None:
         """Refuse a log in which this version is another commit than the one that was read.
 
         If the listing shows another time or size than was known, as it may for a commit of our own or for a log
         that was copied, the bytes decide. If a checkpoint or a compaction was read in place of the commit, nothing is
         known of its bytes: then what the log holds now decides.
+
+        Raises
+        ------
+        VersionNotFoundError
+            It is another commit.
         """
         read_entry = self._commit
         if listed is None or read_entry is None or listed == read_entry:

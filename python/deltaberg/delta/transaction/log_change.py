@@ -17,7 +17,13 @@ from deltaberg.delta.transaction.entry import Changes, Entry, build_entry, check
 from deltaberg.delta.transaction.find import shows_files
 from deltaberg.delta.transaction.isolation import IsolationLevel
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, TableExistsError
+from deltaberg.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    ObjectNotFoundError,
+    TableExistsError,
+    VersionNotFoundError,
+)
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Fate
 from deltaberg.table.removal import discard_files
@@ -199,32 +205,42 @@ class LogChange:
     def _in_history(self) -> Fate:
         """Return whether a log entry that is there is part of the history.
 
-        If others committed and cleaned up between our listing and our put, or dropped the table, the put went into a
-        hole. That takes long, so only a put that took long is looked at again, or one to a disk, which is soon asked.
+        If others committed and cleaned up between our listing and our put, the put went into a hole. If they dropped
+        the table, it went into an empty log, or into that of a table which they made in its place. That takes long, so
+        only a put that took long is looked at again, or one to a disk, which is soon asked.
         """
         version = self._built().version
         if self._is_followed() if self.log.root.scheme == "file" else self.now() - self._listed < _SUSPICIOUS:
             return Fate.OURS
         entries = list(self.log.entries(max(version - 1, 0)))
-        commits = {entry.version for entry in entries if entry.file.kind == "commit"}
+        commits = {entry.version: entry for entry in entries if entry.file.kind == "commit"}
         checkpoints = {entry.version for entry in entries if entry.file.is_checkpoint}
-        if not version or version - 1 in commits | checkpoints or version in checkpoints:
-            return Fate.OURS
-        if max(commits | checkpoints, default=version) > version:
-            return self._look_in_newest()
-        # The newest version stays while there is a table. Another table may come in its place, which needs the name.
+        is_newest = max(commits.keys() | checkpoints, default=version) <= version
+        try:
+            if self.state is not None:
+                self.state.check_same_commit(commits.get(version - 1))
+        except VersionNotFoundError:
+            if not is_newest:
+                # Others have gone on from there, so that it cannot be withdrawn.
+                raise
+        else:
+            if not version or version - 1 in commits.keys() | checkpoints or version in checkpoints:
+                return Fate.OURS
+            if not is_newest:
+                return self._look_in_newest()
+        # The newest version stays while there is a table. Another table in its place needs the name.
         path = f"{self.log.path}/{commit_name(version)}"
         discard_files(self.log.storage, self.log.path, [path], LOG_FILE)
         return Fate.LOST
 
     def _is_followed(self) -> bool:
         """Return whether the log has the commit that this one follows."""
-        version = self._built().version
-        if not version:
+        if self.state is None:
             return True
+        entry = self.log.commit_entry(self.state.version, 0)
         try:
-            self.log.storage.head(f"{self.log.path}/{commit_name(version - 1)}")
-        except ObjectNotFoundError:
+            self.state.check_same_commit(replace(entry, meta=self.log.storage.head(entry.meta.path)))
+        except (ObjectNotFoundError, CorruptLogError, VersionNotFoundError):
             return False
         return True
 

@@ -137,12 +137,19 @@ def is_applied_below(updates: Iterable[Update], base: TableMetadata, later: Tabl
 
 
 def _has_gone_on(update: Update, base: TableMetadata, later: TableMetadata) -> bool:
-    """Return whether a branch goes through the snapshot that it was moved to, as it could not from the base."""
+    """Return whether a branch has come to lead through the snapshot that it was moved to.
+
+    Where it did so before, or was not there, others may have moved it to one of the snapshots of the base, which leads
+    there as well. Then only snapshots that came later, on top of that one, prove the move.
+    """
     if not isinstance(update, SetSnapshotRef) or update.ref.type != "branch":
         return False
     before, after = _branch_history(base, update.ref_name), _branch_history(later, update.ref_name)
     target = update.ref.snapshot_id
-    return target in after and (target not in before or before[0] not in after)
+    if target not in after:
+        return False
+    is_new_there = bool(before) and target not in before
+    return is_new_there or base.snapshots.keys().isdisjoint(after[: after.index(target)])
 
 
 def _branch_history(metadata: TableMetadata, branch: str) -> list[int]:
