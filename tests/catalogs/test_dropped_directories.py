@@ -324,3 +324,33 @@ def test_a_table_is_not_made_while_another_is_dropped(tmp_path: Path, monkeypatc
     assert ids_of(deltaberg.IcebergTable(root)) == [1, 2]
     deltaberg.drop_table(root, purge=True)
     assert not root.exists()
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_commit_that_comes_after_the_table_was_made_anew_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    """The other table has as many versions, so that the metadata file follows one. The drop has taken what it names."""
+    root, send = tmp_path / "t", DirectoryAttempt.send
+
+    def made() -> Any:
+        table = deltaberg.create_table(root, ids(1).schema, format="iceberg")
+        table.append(ids(1))
+        return table
+
+    table = made()
+    if not is_open:
+        table = deltaberg.IcebergTable(root)
+
+    def late(self: DirectoryAttempt) -> Any:
+        monkeypatch.setattr(DirectoryAttempt, "send", send)
+        deltaberg.drop_table(root, purge=True)
+        made()
+        return send(self)
+
+    monkeypatch.setattr(DirectoryAttempt, "send", late)
+    with pytest.raises((CommitConflictError, CorruptMetadataError), match="another table"):
+        table.append(ids(9))
+    assert ids_of(deltaberg.IcebergTable(root)) == [1]
+    deltaberg.IcebergTable(root).append(ids(2))
+    assert ids_of(deltaberg.IcebergTable(root)) == [1, 2]

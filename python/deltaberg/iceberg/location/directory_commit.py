@@ -245,9 +245,18 @@ class DirectoryAttempt:
             # Something that is no store has answered, such as a gateway.
             return Fate.OURS if self._read_back() == self.data else Fate.ABSENT
         if newest == self.version:
-            # Without the version that it was built upon, the table was dropped in between, and would come back in part.
-            return Fate.OURS if self.proposal.is_new or self.version - 1 in versions else Fate.LOST
+            return Fate.OURS if self._is_upon(versions.get(self.version - 1, [])) else Fate.LOST
         return self._fate_by(versions)
+
+    def _is_upon(self, former: list[ObjectMeta]) -> bool:
+        """Return whether the files of the version before are those of the table that this one was built upon.
+
+        Else that was dropped in between. It would come back in part, or in the place of a table that was made anew.
+        """
+        known = self.base.metadata.table_uuid
+        if self.proposal.is_new or self.base.meta in former:
+            return True
+        return any(known in (None, self.committer.loaded(meta).metadata.table_uuid) for meta in former)
 
     def _read_back(self) -> bytes | None:
         try:
