@@ -305,7 +305,7 @@ def test_a_commit_that_comes_after_the_table_was_made_anew_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
     """The other table has as many versions, so that the entry follows one. The drop has taken the new file."""
-    root, put = tmp_path / "t", log_change.put_entry
+    root = tmp_path / "t"
     write_table(root, ids(1))
     table = DeltaTable(root)
     if not is_known:
@@ -313,12 +313,12 @@ def test_a_commit_that_comes_after_the_table_was_made_anew_is_none(
         DeltaTable(root).append(ids(2))
 
     def late(log: LogDirectory, version: int, data: bytes) -> Any:
-        monkeypatch.setattr(log_change, "put_entry", put)
+        monkeypatch.setattr(log_change, "put_entry", put_entry)
         drop_table(root, purge=True)
         write_table(root, ids(7))
         if not is_known:
             DeltaTable(root).append(ids(8))
-        return put(log, version, data)
+        return put_entry(log, version, data)
 
     monkeypatch.setattr(log_change, "put_entry", late)
     with pytest.raises(VersionNotFoundError, match="it was replaced"):
