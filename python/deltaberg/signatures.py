@@ -233,7 +233,8 @@ def _is_ours(error: Exception, args: Sequence[Any]) -> bool:
     if not isinstance(error, DeltabergError):
         return False
     if args and type(args[0]).__module__.startswith("deltaberg."):
-        error.with_context(table=getattr(args[0], "location", None))
+        place = getattr(args[0], "_table_at", None) or getattr(args[0], "location", None)
+        error.with_context(table=place)
     return True
 
 

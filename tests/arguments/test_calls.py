@@ -13,7 +13,7 @@ import pytest
 
 import deltaberg
 from deltaberg import CommitPolicy
-from deltaberg.errors import ArgumentNameError, InvalidArgumentError
+from deltaberg.errors import ArgumentNameError, ExpressionError, InvalidArgumentError
 
 pytestmark = pytest.mark.one_backend
 
@@ -129,3 +129,54 @@ def test_sparse_columns_of_pandas(tmp_path: Path, form: str) -> None:
     for single in (pd.arrays.SparseArray([1]), sparse["id"]):
         with pytest.raises(InvalidArgumentError, match="cannot be written"):
             table.append(single)
+
+
+@pytest.mark.parametrize("form", _FORMATS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda to: to.append(_ROWS, target_file_size=0),
+        lambda to: to.append([]),
+        lambda to: to.overwrite(_ROWS, where="id = 1", dynamic=True),
+        lambda to: to.delete("id = 1", memory=-1),
+        lambda to: to.upsert(_ROWS, "id", when_matched="UPDATE"),
+        lambda to: to.merge(_ROWS, ["id"]),
+        lambda to: to.merge(_ROWS, "target.id = source.id", source_alias=1),
+        lambda to: to.merge(_ROWS, "target.id = source.id").execute(),
+        lambda to: to.merge(_ROWS, "target.id = source.id").when_matched_delete().when_matched_delete(),
+        lambda to: to.alter().add("y", pa.int64(), first=True, after="id"),
+    ],
+)
+def test_tables_and_transactions_name_the_table(tmp_path: Path, form: str, call: Callable[[Any], Any]) -> None:
+    table = _table(tmp_path, form)
+    shown = []
+    for owner in (table, table.transaction()):
+        with pytest.raises(InvalidArgumentError) as caught:
+            call(owner)
+        shown.append((str(caught.value), caught.value.context["table"]))
+    assert shown[0] == shown[1] == (shown[0][0], table.location)
+
+
+@pytest.mark.parametrize("form", _FORMATS)
+def test_what_is_no_condition(tmp_path: Path, form: str) -> None:
+    table = _table(tmp_path, form)
+    in_a_list = "pass one text, or tuples in a list: [(column, operator, value)]"
+    cases: list[tuple[Any, str, str]] = [
+        (("id", "=", 1), "'id' is not a filter", in_a_list),
+        (["id = 1", "x > 0"], "'id = 1' is not a filter", in_a_list),
+        (b"id = 1", "is not a filter", "pass SQL text, an expression of col(), or tuples"),
+        # A deletion for which None is passed deletes all rows, and keeps none.
+        ([], "an empty list is not a filter", "pass None for all rows"),
+    ]
+    for owner in (table, table.transaction()):
+        for condition, message, hint in cases:
+            with pytest.raises(ExpressionError, match=message) as caught:
+                owner.delete(condition)
+            assert str(caught.value.hint) == hint
+        merge = owner.merge(_ROWS, "target.id = source.id")
+        for add in (merge.when_matched_delete, merge.when_not_matched_by_source_delete):
+            for condition in ([("id", "=", 1)], ("id", "=", 1), []):
+                with pytest.raises(InvalidArgumentError, match="is no condition of a clause") as refused:
+                    add(condition)
+                assert "write it as SQL text" in str(refused.value.hint)
+    assert table.refresh().scan().count() == 2

@@ -255,6 +255,16 @@ def coming_from_deltalake(table: DeltaTable, iceberg: IcebergTable) -> None:
         transaction.append(_ROWS, writer_properties=written)
 
 
+def by_column(table: DeltaTable | IcebergTable) -> None:
+    """Values that have a name of their own, whose type is that of a dict with keys of one kind."""
+    values = {"id": "id + 1"}
+    table.update(values, "id > 1")
+    table.update(updates=values)
+    merge = table.merge(_ROWS, "target.id = source.id").when_matched_update(values, "source.id > 1")
+    merge.when_not_matched_insert(values).when_not_matched_by_source_update(updates=values).execute()
+    table.transaction().update(values)
+
+
 def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     options = ParquetOptions(compression={"": "zstd", "s": "none"}, page_version="2.0", bloom_filters={"id": 0.01})
     assert_type(table.append(_ROWS, schema_mode=how, writer_properties=options, txn=("app", 1)), CommitResult)

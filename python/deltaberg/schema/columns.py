@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.hints import shown_value, verbatim
@@ -21,6 +21,8 @@ from deltaberg.schema.types import DataType, Field, List, Map, Struct
 __all__ = [
     "ColumnName",
     "ColumnNames",
+    "ColumnValues",
+    "UpdateWords",
     "column_names",
     "dotted_path",
     "field_finder",
@@ -41,6 +43,16 @@ __all__ = [
 ColumnName = str | Sequence[str]
 #: How callers name several: by one name, or by what holds names in their order, of whichever library.
 ColumnNames = str | Iterable[ColumnName]
+#: How callers give values by column. Keys of mappings are invariant, so that one of texts alone is a type of its own.
+ColumnValues = Mapping[str, Any] | Mapping[ColumnName, Any]
+
+
+class UpdateWords(TypedDict, total=False):
+    """The word of other libraries for new values by column."""
+
+    updates: ColumnValues
+
+
 _LIST_OF_NAMES = 'pass a name, or a list of them such as ["day", "region"]'
 
 

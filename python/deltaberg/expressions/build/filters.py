@@ -32,7 +32,7 @@ def from_tuples(filters: Sequence[Any]) -> Value:
     """
     are_lists = all(isinstance(part, list) for part in filters)
     if not filters or (are_lists and not all(filters)):
-        raise ExpressionError("an empty list is not a filter", hint="pass None to keep every row")
+        raise ExpressionError("an empty list is not a filter", hint="pass None for all rows")
     if are_lists:
         return any_of(all_of(map(_of_tuple, part)) for part in filters)
     return all_of(map(_of_tuple, filters))
@@ -40,7 +40,10 @@ def from_tuples(filters: Sequence[Any]) -> Value:
 
 def _of_tuple(item: Any) -> Value:
     if not isinstance(item, tuple) or len(item) != 3:
-        raise ExpressionError(f"{shown_value(item)} is not a filter", hint="pass (column, operator, value)")
+        raise ExpressionError(
+            f"{shown_value(item)} is not a filter",
+            hint="pass one text, or tuples in a list: [(column, operator, value)]",
+        )
     name, given, value = item
     operators: tuple[str, ...] = get_args(Operator)
     if not isinstance(given, str) or given not in operators:
@@ -84,7 +87,7 @@ def as_filter(condition: Filter | None) -> Value:
         return _parsed(condition, "filter")
     if isinstance(condition, (Value, Column)):
         return as_value(condition)
-    if isinstance(condition, Sequence):
+    if isinstance(condition, Sequence) and is_list(condition):
         return from_tuples(condition)
     from deltaberg.expressions.build.pyiceberg import from_pyiceberg, is_of_pyiceberg
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions.bind.bind import BoundValue, Relation, bind_value
 from deltaberg.schema.arrow import arrow_field, arrow_schema
-from deltaberg.schema.columns import ColumnName, find_column, join_name
+from deltaberg.schema.columns import ColumnName, ColumnValues, find_column, join_name
 from deltaberg.schema.types import DataType, Field, Primitive, Struct
 
 __all__ = ["Assignments", "bind_assignments", "checked_values"]
@@ -74,7 +74,7 @@ class Assignments:
 
 def bind_assignments(
     schema: Struct,
-    values: Mapping[ColumnName, Any],
+    values: ColumnValues,
     relations: Sequence[Relation] | Struct,
     *,
     completes: bool = False,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import count_up
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnValues
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
@@ -90,7 +90,7 @@ def change_matching(target: RowTarget, condition: Value | None, change: Change |
         target.apply(matched, change)
 
 
-def update_change(target: RowTarget, values: Mapping[ColumnName, Any], now: dt.datetime) -> Change:
+def update_change(target: RowTarget, values: ColumnValues, now: dt.datetime) -> Change:
     """Return what sets columns to new values.
 
     Parameters

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.filters import Condition
-from deltaberg.schema.columns import ColumnName, column_names
+from deltaberg.lists import is_list
+from deltaberg.schema.columns import ColumnValues, UpdateWords, column_names
 from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.arguments import checked_text
 from deltaberg.table.change.assignments import checked_values
@@ -21,8 +22,6 @@ __all__ = ["MATCHED", "NOT_MATCHED", "NOT_MATCHED_BY_SOURCE", "MergeBuilder", "M
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 
 _Result = TypeVar("_Result")
-#: New values by column.
-_Values: TypeAlias = Mapping[ColumnName, Any]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class MergeClause:
     when: str
     action: str
     condition: Condition | None = None
-    values: _Values | None = None
+    values: ColumnValues | None = None
     excluded: Sequence[str] = field(default=())
 
 
@@ -56,10 +55,8 @@ class ClauseWords(TypedDict, total=False):
     predicate: Condition | None
 
 
-class ValueClauseWords(ClauseWords, total=False):
+class ValueClauseWords(ClauseWords, UpdateWords, total=False):
     """The same of a clause with new values."""
-
-    updates: _Values
 
 
 @public
@@ -79,14 +76,15 @@ class MergeBuilder(Generic[_Result]):
     (1, 1)
     """
 
-    def __init__(self, run: Callable[[tuple[MergeClause, ...]], _Result]) -> None:
+    def __init__(self, run: Callable[[tuple[MergeClause, ...]], _Result], table_at: str) -> None:
         self._run = run
+        self._table_at = table_at
         self._clauses: list[MergeClause] = []
 
     @takes(ValueClauseWords)
     def when_matched_update(
         self,
-        set: _Values = NEEDED,
+        set: ColumnValues = NEEDED,
         condition: Condition | None = None,
         **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
@@ -127,7 +125,7 @@ class MergeBuilder(Generic[_Result]):
     @takes(ValueClauseWords)
     def when_not_matched_insert(
         self,
-        values: _Values = NEEDED,
+        values: ColumnValues = NEEDED,
         condition: Condition | None = None,
         **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
@@ -162,7 +160,7 @@ class MergeBuilder(Generic[_Result]):
     @takes(ValueClauseWords)
     def when_not_matched_by_source_update(
         self,
-        set: _Values = NEEDED,
+        set: ColumnValues = NEEDED,
         condition: Condition | None = None,
         **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
@@ -200,9 +198,14 @@ class MergeBuilder(Generic[_Result]):
         when: str,
         action: str,
         condition: Condition | None,
-        values: _Values | None = None,
+        values: ColumnValues | None = None,
         excluded: str | Iterable[str] = (),
     ) -> MergeBuilder[_Result]:
+        if is_list(condition):
+            raise InvalidArgumentError(
+                f"a {type(condition).__name__} is no condition of a clause",
+                hint="write it as SQL text, such as source.id > 3, or by col()",
+            )
         if any(clause.when == when and clause.condition is None for clause in self._clauses):
             raise InvalidArgumentError(
                 f"a clause for rows that are {when} follows one without a condition, and would never count",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,7 +13,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.hints import Hint
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnName, ColumnValues
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import check_flags
 from deltaberg.table.change.changed_rows import RowCounts
@@ -233,7 +233,7 @@ class Operations(ABC, Generic[_Engine_co]):
 
     def update(
         self,
-        values: Mapping[ColumnName, Any],
+        values: ColumnValues,
         where: Filter | None,
         options: RowOptions,
         strategy: str | None = None,

@@ -128,6 +128,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
 
     def __init__(self, transaction: _Engine_co, *, is_part: bool = False) -> None:
         self._transaction = transaction
+        self._table_at = str(transaction.root)
         self._is_part = is_part
         self._steps: list[str] = []
 

@@ -9,13 +9,14 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from deltaberg.schema.columns import UpdateWords
 from deltaberg.table.read.scan_options import ReadZone, ScanExecution
 
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.expressions.build.filters import Condition, Filter
     from deltaberg.files.write.write_parquet import ParquetOptions
-    from deltaberg.schema.columns import ColumnName, ColumnNames
+    from deltaberg.schema.columns import ColumnNames
     from deltaberg.storage.location import LocationMap
     from deltaberg.storage.options.options import StoreOptions
     from deltaberg.table.arguments import Instant
@@ -239,10 +240,8 @@ class DeleteArguments(_ChangeArguments, total=False):
     delete_filter: Filter | None
 
 
-class UpdateArguments(_ChangeArguments, total=False):
+class UpdateArguments(_ChangeArguments, UpdateWords, total=False):
     """The arguments of `update`."""
-
-    updates: Mapping[ColumnName, Any]
 
 
 class _JoinArguments(RowArguments, StrategyArguments, RecordedArguments, total=False):

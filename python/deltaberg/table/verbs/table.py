@@ -834,6 +834,10 @@ class Table(Verbs[CommitResult], UnreadRows, Generic[_Transaction_co, _Alteratio
             return transaction.commit()
 
     @property
+    def _table_at(self) -> str:
+        return self.location
+
+    @property
     def _columns(self) -> Struct:
         return self.schema
 

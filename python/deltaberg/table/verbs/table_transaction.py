@@ -67,6 +67,10 @@ class TableTransaction(Verbs[None], Generic[_Run_co, _Alteration]):
         verb(self._operations)
 
     @property
+    def _table_at(self) -> str:
+        return str(self._operations.transaction.root)
+
+    @property
     def _columns(self) -> Struct:
         return self._operations.target("merge", RowOptions(), None).schema
 

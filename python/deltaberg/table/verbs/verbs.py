@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from deltaberg.choices import WhenMatched, WhenNotMatched
     from deltaberg.expressions.build.filters import Condition, Filter
-    from deltaberg.schema.columns import ColumnName
+    from deltaberg.schema.columns import ColumnValues
     from deltaberg.schema.types import Struct
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
@@ -110,6 +110,11 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     @abstractmethod
     def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> _Done:
         """Carry out a verb as an operation of a transaction."""
+
+    @property
+    @abstractmethod
+    def _table_at(self) -> str:
+        """The location of the table, for errors."""
 
     @property
     @abstractmethod
@@ -252,7 +257,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     @takes(UpdateArguments)
     def update(
         self,
-        set: Mapping[ColumnName, Any] = NEEDED,
+        set: ColumnValues = NEEDED,
         where: Filter | None = None,
         **arguments: Unpack[UpdateArguments],
     ) -> _Done:
@@ -339,7 +344,9 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
 
         options = MergeOptions.of(arguments)
         check_merge(self._columns, source, on, options)
-        return MergeBuilder(lambda clauses: self._run(lambda run: run.merge(source, on, clauses, options), arguments))
+        return MergeBuilder(
+            lambda clauses: self._run(lambda run: run.merge(source, on, clauses, options), arguments), self._table_at
+        )
 
     @takes(UpsertArguments)
     def upsert(
