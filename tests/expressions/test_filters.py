@@ -6,6 +6,8 @@ import datetime as dt
 import math
 import pickle
 import random
+import re
+from collections.abc import Callable
 from decimal import Decimal
 from operator import and_, or_
 from typing import Any
@@ -237,3 +239,20 @@ def test_a_long_list_becomes_an_array_once() -> None:
     assert not bound.has_nan
     assert pickle.dumps(bound) == text
     assert pickle.loads(text) == bound
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x + 10 > 12,
+        lambda x: 10 - x < 3,
+        lambda x: x * x == 4,
+        lambda x: 1 / x == 1,
+        lambda x: x % 2 == 0,
+        lambda x: -x < 0,
+    ],
+)
+def test_arithmetic_is_written_as_text(compute: Callable[[Any], object]) -> None:
+    with pytest.raises(ExpressionError, match=re.escape("there is no arithmetic with col() (column: s.x)")) as raised:
+        compute(col("s.x"))
+    assert raised.value.hint == 'write the whole condition as SQL text, such as "s.x + 1 > 5"'

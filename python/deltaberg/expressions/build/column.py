@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
 from functools import reduce
 from operator import and_, or_
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.build.literals import literal_of
@@ -77,6 +77,18 @@ class Column(ColumnPath):
         raise ExpressionError(
             "a column has no truth value", hint="combine conditions with &, | and ~, or use is_true()"
         )
+
+    if not TYPE_CHECKING:
+
+        def __add__(self, other: object = None) -> NoReturn:
+            raise ExpressionError(
+                "there is no arithmetic with col()",
+                hint=f'write the whole condition as SQL text, such as "{self} + 1 > 5"',
+                column=str(self),
+            )
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __add__
+        __neg__ = __add__
 
     def is_true(self) -> Value:
         """Keep the rows in which a boolean column is true."""
