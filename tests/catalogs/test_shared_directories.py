@@ -16,7 +16,7 @@ import pytest
 import deltaberg
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.location.loaded import load_file
-from deltaberg.iceberg.maintain.cleaning import metadata_beside
+from deltaberg.iceberg.maintain.cleaning import expire, metadata_beside
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -312,3 +312,50 @@ def test_a_copy_with_its_files_under_another_name(catalog: Any, tmp_path: Path) 
     assert len(table.expire_snapshots(older_than="9999-12-31", dry_run=False).snapshot_ids) == 1
     catalog.drop_table("db.a", purge=True)
     assert ids_of(copy) == [1]
+
+
+@pytest.mark.parametrize("moment", ["before it is committed", "before the directories are listed"])
+@pytest.mark.parametrize("of_catalog", [True, False])
+def test_an_expiry_that_others_commit_beside(catalog: Any, tmp_path: Path, of_catalog: bool, moment: str) -> None:
+    """Their commit is no other state of the table once it has landed: what expires there goes as well."""
+    root = tmp_path / "t"
+
+    def opened() -> Any:
+        return catalog.load_table("db.t") if of_catalog else deltaberg.open_table(root)
+
+    table = catalog.create_table("db.t", _ID) if of_catalog else deltaberg.create_table(root, _ID, format="iceberg")
+    for number in (1, 2):
+        table.overwrite(ids(number))
+    keep, calls = metadata_beside.keep_what_is_beside, []
+
+    def beside(*arguments: Any) -> None:
+        calls.append(arguments)
+        is_first = len(calls) == 1
+        if is_first and "listed" in moment:
+            opened().append(ids(3))
+        keep(*arguments)
+        if is_first and "committed" in moment:
+            opened().append(ids(3))
+
+    with mock.patch.object(expire, "keep_what_is_beside", beside):
+        result = opened().expire_snapshots(older_than="9999-12-31", dry_run=False)
+    assert len(calls) == 2
+    assert (len(result.snapshot_ids), result.kept) == (2, {})
+    assert set(result.files.column("kind").to_pylist()) == {"data file", "manifest", "manifest list"}
+    assert sorted(ids_of(opened())) == [2, 3]
+    data = {path.name for path in tmp_path.rglob("*.parquet")}
+    assert len(data) == 2
+
+
+def test_metadata_that_is_being_written(catalog: Any) -> None:
+    """Whoever deleted it would delete the newest state of the table."""
+    table = catalog.create_table("db.t", _ID)
+    for number in (1, 2):
+        table.append(ids(number))
+    folder = Path(table.metadata_location.removeprefix("file://")).parent
+    (folder / "00009-x.metadata.json").write_bytes(b"{")
+    with pytest.raises(InvalidArgumentError, match=r"00009-x\.metadata\.json cannot be read") as caught:
+        table.expire_snapshots(older_than="9999-12-31", dry_run=False)
+    assert caught.value.hint is not None
+    assert "still writing it" in caught.value.hint
+    assert "delete" not in caught.value.hint

@@ -159,6 +159,13 @@ class TableChange:
         self._known = found
         return found
 
+    @property
+    def base(self) -> LoadedTable:
+        """The state that the change is made for."""
+        if self._known is None:
+            raise AssertionError("nothing was loaded yet")
+        return self._known
+
     def _not_found(self) -> TableNotFoundError:
         table = None if self.planned is None else str(self.planned.root)
         return TableNotFoundError(

@@ -133,7 +133,8 @@ class _Expiry:
         self._options = options
         self._tasks = tasks
         self._places = Places(loaded)
-        self._reached = Reached(self._places, tasks)
+        #: What the snapshots that stay reach, and with that what other states of the table do.
+        self._own = self._reached = Reached(self._places, tasks)
         self._expired = Expired()
         self._guard: ExpiryGuard | None = None
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
@@ -141,7 +142,7 @@ class _Expiry:
     def run(self, committed: Callable[[LoadedTable], object]) -> ExpiryResult:
         check_alone(self._base)
         if self._asked.dry_run:
-            self._make(self._base.metadata)
+            self._make(self._base)
             return self._result(None)
         done = self._commit()
         if not done.committed:
@@ -167,9 +168,9 @@ class _Expiry:
     def _commit(self) -> Committed:
         policy = self._options.clocked or commit_policy(self._base.metadata.properties)
         if not self._committer.applies_to_newer:
-            return TableChange(self._committer, self._make, planned=self._base).commit(policy)
+            return self._change(self._make).commit(policy)
         for left in reversed(range(policy.retries + 1)):
-            self._base = TableChange(self._committer, self._make, planned=self._base).newest()
+            self._base = self._change(self._make).newest()
             try:
                 return self._commit_guarded(policy)
             except GuardRemovedError:
@@ -180,22 +181,28 @@ class _Expiry:
     def _commit_guarded(self, policy: ClockedPolicy) -> Committed:
         """Commit to a catalog that nobody can tell of names which were not known."""
         self._guard = None
-        self._make(self._base.metadata)
+        self._make(self._base)
         if not self._expired.snapshot_ids:
-            return TableChange(self._committer, self._make_of_names, planned=self._base).commit(policy)
+            return self._change(self._make_of_names).commit(policy)
         guard = ExpiryGuard(self._committer, policy)
         done = None
         try:
             self._base = guard.put(self._base, self._expired.snapshot_ids)
             self._guard = guard
-            done = TableChange(self._committer, self._make, planned=self._base).commit(policy)
+            done = self._change(self._make).commit(policy)
         finally:
             if done is None or not done.committed:
                 guard.drop(self._base)
         return done
 
-    def _make(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
+    def _change(self, make: Callable[[LoadedTable], tuple[list[Update], None] | None]) -> TableChange:
+        """Return a change that is made for states of the table: what is beside it is told by its file."""
+        change = TableChange(self._committer, lambda _: make(change.base), planned=self._base)
+        return change
+
+    def _make(self, loaded: LoadedTable) -> tuple[list[Update], None] | None:
         """Return what is to be forgotten of the newest metadata, once all that stays could be read."""
+        metadata = loaded.metadata
         if self._guard is not None:
             self._guard.check(metadata)
         check_writable(metadata, self._base.resolver)
@@ -203,9 +210,11 @@ class _Expiry:
         expired = expired_of(metadata, self._asked, self._now)
         gone = set(expired.snapshot_ids)
         kept = [one for one in metadata.snapshots.values() if one.snapshot_id not in gone]
-        self._base = replace(self._base, metadata=metadata)
+        self._base = loaded
         if expired or self._asked.clean_expired_metadata:
-            self._reached.add(self._base, kept)
+            self._own.add(self._base, kept)
+        # A state that was on its way at an attempt may have landed since: then its snapshots expire as well.
+        self._reached = self._own.branched()
         if expired:
             # What this name of the table leads to may be older than what others lead to.
             folders = own_folders(self._base, metadata)
@@ -224,9 +233,9 @@ class _Expiry:
             updates.append(RemovePartitionSpecs(expired.spec_ids))
         return updates, None
 
-    def _make_of_names(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
+    def _make_of_names(self, loaded: LoadedTable) -> tuple[list[Update], None] | None:
         """Return what is to be forgotten if that is no snapshot: those that have become old meanwhile need a guard."""
-        updates = self._make(metadata)
+        updates = self._make(loaded)
         if self._expired.snapshot_ids:
             raise GuardRemovedError(
                 "another commit came in between each time, so that other snapshots were to expire",

@@ -73,7 +73,7 @@ def check_metadata_beside(
         There is such metadata, or what cannot be read as metadata.
     """
     young = []
-    for one, metadata in _unnamed_metadata(loaded, folders, places, reached):
+    for one, metadata in _unnamed_metadata(loaded, folders, places, reached, settled):
         if not _is_same(metadata, loaded):
             raise _of_another(one)
         if _is_another_state(one, metadata, loaded, places, reached):
@@ -95,7 +95,7 @@ def keep_what_is_beside(
         Another state of the table has metadata in the directories, or there is what cannot be read as metadata.
     """
     states = []
-    for one, metadata in _unnamed_metadata(loaded, folders, places, reached, is_for_states=True):
+    for one, metadata in _unnamed_metadata(loaded, folders, places, reached, settled, is_for_states=True):
         if not _is_same(metadata, loaded):
             continue
         is_another = _is_another_state(one, metadata, loaded, places, reached)
@@ -108,7 +108,13 @@ def keep_what_is_beside(
 
 
 def _unnamed_metadata(
-    loaded: LoadedTable, folders: list[Location], places: Places, reached: Reached, *, is_for_states: bool = False
+    loaded: LoadedTable,
+    folders: list[Location],
+    places: Places,
+    reached: Reached,
+    settled: int,
+    *,
+    is_for_states: bool = False,
 ) -> Iterator[tuple[_Beside, TableMetadata]]:
     """Yield metadata in the directories that the newest metadata does not name, but none that others name.
 
@@ -125,7 +131,8 @@ def _unnamed_metadata(
         # Each names a hundred that came before it, so that few of many have to be read.
         some = left[:: max(1, len(left) // _READERS)]
         logged_files = {str(one.file) for one in some}
-        for one, metadata in zip(some, map_in_order(_READERS, lambda one: _read(one, loaded), some), strict=True):
+        read = map_in_order(_READERS, lambda one: _read(one, loaded, settled), some)
+        for one, metadata in zip(some, read, strict=True):
             if metadata is not None:
                 yield one, metadata
                 logged_files.update(_logged(metadata, loaded, places).drop_null().to_pylist())
@@ -164,14 +171,16 @@ def _is_earlier(name: str, loaded: LoadedTable) -> bool:
     return is_versioned and number is not None and own is not None and number < own
 
 
-def _read(one: _Beside, loaded: LoadedTable) -> TableMetadata | None:
+def _read(one: _Beside, loaded: LoadedTable, settled: int) -> TableMetadata | None:
     """Return what a file holds; None if it is gone."""
     try:
         return load_file(one.file, loaded.store)
     except (CorruptMetadataError, NotAFileError, UnsupportedFeatureError) as error:
         raise InvalidArgumentError(
             f"{one.file} cannot be read, and may be metadata of another table: {error.message}; nothing was deleted",
-            hint="see whose it is, and delete or move it first",
+            hint="see whose it is, and delete or move it first"
+            if one.modified < settled
+            else "it is new, and may be that of a commit that is still writing it: wait for that, and try again",
             file=str(one.file),
         ) from error
     except ObjectNotFoundError:

@@ -194,6 +194,13 @@ class Reached:
         named += [str(loaded.file), *(entry.metadata_file for entry in loaded.metadata.metadata_log)]
         self._named.append(kernels.PathSet([self._located(self.others(loaded, named, STATISTICS))]))
 
+    def branched(self) -> Reached:
+        """Return what begins with all that was added so far, and grows by itself."""
+        branch = Reached(self._places, self._tasks)
+        branch._snapshots, branch._manifests = set(self._snapshots), set(self._manifests)
+        branch.spec_ids, branch.parts, branch._named = set(self.spec_ids), list(self.parts), list(self._named)
+        return branch
+
     def has(self, snapshot: Snapshot) -> bool:
         """Return whether a snapshot was added."""
         return snapshot.snapshot_id in self._snapshots
