@@ -333,19 +333,19 @@ def test_a_commit_that_comes_after_the_table_was_made_anew_is_none(
     """The other table has as many versions, so that the metadata file follows one. The drop has taken what it names."""
     root, send = tmp_path / "t", DirectoryAttempt.send
 
-    def made() -> Any:
+    def new_table() -> Any:
         table = deltaberg.create_table(root, ids(1).schema, format="iceberg")
         table.append(ids(1))
         return table
 
-    table = made()
+    table = new_table()
     if not is_open:
         table = deltaberg.IcebergTable(root)
 
     def late(self: DirectoryAttempt) -> Any:
         monkeypatch.setattr(DirectoryAttempt, "send", send)
         deltaberg.drop_table(root, purge=True)
-        made()
+        new_table()
         return send(self)
 
     monkeypatch.setattr(DirectoryAttempt, "send", late)
