@@ -204,7 +204,7 @@ class MergeBuilder(Generic[_Result]):
         if is_list(condition):
             raise InvalidArgumentError(
                 f"a {type(condition).__name__} is no condition of a clause",
-                hint="write it as SQL text, such as source.id > 3, or by col()",
+                hint="write it as SQL text, such as source.id > 3, or with col",
             )
         if any(clause.when == when and clause.condition is None for clause in self._clauses):
             raise InvalidArgumentError(
