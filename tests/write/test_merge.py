@@ -179,7 +179,8 @@ def test_columns_by_sequences_of_names_are_added(tmp_path: Path) -> None:
     source = pa.table({"id": [1, 2], "n": [10, 20], "o": [1.5, 2.5]})
     assert table.upsert(source.select(["id", "n"]), "id", schema_mode="merge").committed
     merge = table.merge(source, "target.id = source.id", schema_mode="merge")
-    merge.when_matched_update({("O",): "source.o"}).execute()
+    new: dict[tuple[str, ...], str] = {("O",): "source.o"}
+    merge.when_matched_update(new).execute()
     assert table.scan().to_arrow().sort_by("id").select(["id", "n", "o"]).to_pylist() == [
         {"id": 1, "n": 10, "o": 1.5},
         {"id": 2, "n": 20, "o": 2.5},

@@ -44,7 +44,7 @@ ColumnName = str | Sequence[str]
 #: How callers name several: by one name, or by what holds names in their order, of whichever library.
 ColumnNames = str | Iterable[ColumnName]
 #: How callers give values by column. Keys of mappings are invariant, so that one of texts alone is a type of its own.
-ColumnValues = Mapping[str, Any] | Mapping[ColumnName, Any]
+ColumnValues = Mapping[str, Any] | Mapping[ColumnName, Any] | Mapping[tuple[str, ...], Any]
 
 
 class UpdateWords(TypedDict, total=False):

@@ -15,7 +15,7 @@ from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions.bind.bind import BoundValue, Relation, bind_condition
 from deltaberg.expressions.tree.tree import Call, ColumnValue, Literal, Value
 from deltaberg.schema.arrow import count_up
-from deltaberg.schema.columns import ColumnName, field_finder, find_column, paired_fields
+from deltaberg.schema.columns import ColumnName, ColumnValues, field_finder, find_column, paired_fields
 from deltaberg.schema.types import DataType, Primitive, Struct
 from deltaberg.table.change.assignments import Assignments, bind_assignments
 from deltaberg.table.change.conditions import refuse_constant
@@ -249,7 +249,7 @@ def completed_value(
     return Call("if", (is_null, _NULL, Call("named_struct", tuple(parts))))
 
 
-def _by_column(values: Mapping[ColumnName, Any], target: Relation) -> dict[ColumnName, Any]:
+def _by_column(values: ColumnValues, target: Relation) -> dict[ColumnName, Any]:
     """Return values by names without the alias of the table."""
     prefix = f"{target.alias}.".lower()
     by_column: dict[ColumnName, Any] = {}
