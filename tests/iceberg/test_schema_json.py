@@ -296,7 +296,7 @@ def test_order_0_is_no_order() -> None:
         (5, "a schema is not a JSON object"),
         ([], "a schema is not a JSON object"),
         ({}, "of type None, not struct"),
-        ({"type": "list"}, "of type list, not struct"),
+        ({"type": "list"}, "of type 'list', not struct"),
         ({"type": "struct"}, "a struct has no fields"),
     ],
 )

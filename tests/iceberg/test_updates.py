@@ -412,5 +412,6 @@ def test_the_metadata_log_and_the_names_of_files() -> None:
     assert (version_of(name), name.startswith("00007-"), name.endswith(".gz.metadata.json")) == (7, True, True)
     with pytest.raises(InvalidArgumentError, match="'zstd'"):
         metadata_codec({"write.metadata.compression-codec": "zstd"})
-    with pytest.raises(InvalidArgumentError, match="must be a whole number"):
-        with_previous_file(document(properties=keeps | {next(iter(keeps)): "x"}), parse_with(), "a")
+    # Another engine may have left such a value, which keeps nobody from committing.
+    odd = document(properties=keeps | {next(iter(keeps)): "x"})
+    assert [entry["metadata-file"] for entry in with_previous_file(odd, parse_with(), "a")["metadata-log"]] == ["a"]

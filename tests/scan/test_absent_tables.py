@@ -86,7 +86,7 @@ def test_it_is_of_the_other_format(format: Format, other: Format, tmp_path: Path
     ):
         with pytest.raises(TableNotFoundError) as caught:
             opened()
-        assert str(caught.value.hint).endswith(f'open it with format="{other}"')
+        assert str(caught.value.hint).endswith(f': use format="{other}"')
 
 
 @pytest.mark.parametrize(

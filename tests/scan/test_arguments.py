@@ -42,7 +42,6 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
     "columns=[1]": lambda table: table.scan(columns=[1]),
     "columns=[('name', 1)]": lambda table: table.scan(columns=[("name", 1)]),
     "columns=5": lambda table: table.scan(columns=5),
-    "columns=text": lambda table: table.scan(columns="id"),
     "columns=bytes": lambda table: table.scan(columns=b"id"),
     "columns=[b'id']": lambda table: table.scan(columns=[b"id"]),
     "min(1)": lambda table: table.scan().min(1),

@@ -183,7 +183,6 @@ def test_arguments_of_iceberg_tables_of_other_types(
     [
         (lambda catalog: catalog.create_namespace("n", 5), "properties is not a mapping"),
         (lambda catalog: catalog.update_namespace_properties("a", removals=5), "removals must be the names"),
-        (lambda catalog: catalog.update_namespace_properties("a", removals="owner"), "removals must be the names"),
         (lambda catalog: catalog.update_namespace_properties("a", updates=5), "properties is not a mapping"),
         (lambda catalog: catalog.register_table("a.t", 5), "metadata_location must be text"),
     ],

@@ -189,12 +189,11 @@ def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: st
         facts["properties"] = ", ".join(sets)
     if as_json:
         print_done(opened.location, facts, as_json)
-    elif result.dry_run:
-        print_result(opened.location, {name: value for name, value in facts.items() if name != "dry_run"}, as_json)
-    elif result.groups or result.commits or result.conflicts:
-        print_done(opened.location, facts, as_json)
     else:
-        print_done(opened.location, {**state_of(opened, branch), "files": "all are in order"}, as_json)
+        is_work = result.groups or result.commits or result.conflicts
+        said = facts if is_work else {**state_of(opened, branch), "files": "all are in order"}
+        said.pop("dry_run", None)
+        (print_result if result.dry_run else print_done)(opened.location, said, as_json)
     if result.conflicts:
         raise result.conflicts[0]
 

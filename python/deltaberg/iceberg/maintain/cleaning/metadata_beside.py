@@ -127,11 +127,21 @@ def _unnamed_metadata(
     if is_for_states:
         since = _oldest_known(loaded) - _SKEW
         left = [one for one in left if one.modified >= since or _is_by_catalog(one, loaded)]
+
+    def read_one(one: _Beside) -> TableMetadata | None:
+        try:
+            return _read(one, loaded, settled)
+        except InvalidArgumentError:
+            # What a commit is still writing is based on a state that can be read, which keeps what it needs.
+            if is_for_states and one.modified >= settled:
+                return None
+            raise
+
     while left:
         # Each names a hundred that came before it, so that few of many have to be read.
         some = left[:: max(1, len(left) // _READERS)]
         logged_files = {str(one.file) for one in some}
-        read = map_in_order(_READERS, lambda one: _read(one, loaded, settled), some)
+        read = map_in_order(_READERS, read_one, some)
         for one, metadata in zip(some, read, strict=True):
             if metadata is not None:
                 yield one, metadata
