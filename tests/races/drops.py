@@ -31,6 +31,7 @@ from deltaberg.errors import (
     VersionNotFoundError,
 )
 from deltaberg.table.commit.commit import CommitPolicy
+from tests.races.in_threads import race_in_threads
 from tests.support.rows import ids, ids_of
 from tests.support.tally import Tally
 
@@ -178,19 +179,8 @@ def race_of_drops(root: Path, kind: Format, threads: int, turns: int, seed: int,
     """
     tally, journal = Tally(name, "steps", 0, threads * turns), _Journal()
     racers = [_Racer(root, kind, journal, number, seed) for number in range(1, threads + 1)]
-    with tally.timed():
-        started = [threading.Thread(target=racer.run, args=(turns,)) for racer in racers]
-        for one in started:
-            one.start()
-        for one in started:
-            one.join()
-    done: Counter[str] = Counter()
-    for racer in racers:
-        done.update(racer.done)
-        tally.wrong += racer.wrong
+    done = race_in_threads(tally, racers, turns, _WEIGHTS)
     tally.wrong += journal.wrong
-    tally.tried = sum(done[kind] for kind in (*_WEIGHTS, "refused"))
-    tally.note = ", ".join(f"{count} {what}" for what, count in sorted(done.items()))
     _check(tally, root, journal, done["begun drops"])
     return tally
 

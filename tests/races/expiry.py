@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from deltaberg.table.commit.commit import CommitPolicy
 from tests.catalogs.rest_server import running
 from tests.catalogs.rest_writer import WritableServer, writing_version_3
 from tests.catalogs.written import peer_sql
+from tests.races.in_threads import race_in_threads
 from tests.support.rows import ids, ids_of
 from tests.support.tally import Tally
 
@@ -168,18 +168,7 @@ def race_of_expiries(open_table: Open, threads: int, turns: int, seed: int, name
     """
     tally = Tally(name, "steps", 0, threads * turns)
     racers = [_Racer(open_table, number, seed) for number in range(1, threads + 1)]
-    with tally.timed():
-        started = [threading.Thread(target=racer.run, args=(turns,)) for racer in racers]
-        for one in started:
-            one.start()
-        for one in started:
-            one.join()
-    done: Counter[str] = Counter()
-    for racer in racers:
-        done.update(racer.done)
-        tally.wrong += racer.wrong
-    tally.tried = sum(done[kind] for kind in (*_WEIGHTS, "refused"))
-    tally.note = ", ".join(f"{count} {what}" for what, count in sorted(done.items()))
+    race_in_threads(tally, racers, turns, _WEIGHTS)
     _check(tally, open_table, racers)
     return tally
 

@@ -32,7 +32,7 @@ def progress(doing: str) -> Iterator[Tell]:
     Returns
     -------
     collections.abc.Callable
-        What verbs take as ``progress``: the numbers that it is called with are shown, too.
+        A receiver for the ``progress`` of a verb. It shows the numbers that it is told.
     """
     if not _shows_progress():
         yield lambda _: None

@@ -127,21 +127,11 @@ def _unnamed_metadata(
     if is_for_states:
         since = _oldest_known(loaded) - _SKEW
         left = [one for one in left if one.modified >= since or _is_by_catalog(one, loaded)]
-
-    def read_one(one: _Beside) -> TableMetadata | None:
-        try:
-            return _read(one, loaded, settled)
-        except InvalidArgumentError:
-            # What a commit is still writing is based on a state that can be read, which keeps what it needs.
-            if is_for_states and one.modified >= settled:
-                return None
-            raise
-
     while left:
         # Each names a hundred that came before it, so that few of many have to be read.
         some = left[:: max(1, len(left) // _READERS)]
         logged_files = {str(one.file) for one in some}
-        read = map_in_order(_READERS, read_one, some)
+        read = map_in_order(_READERS, lambda one: _read(one, loaded, settled, is_for_states=is_for_states), some)
         for one, metadata in zip(some, read, strict=True):
             if metadata is not None:
                 yield one, metadata
@@ -181,16 +171,20 @@ def _is_earlier(name: str, loaded: LoadedTable) -> bool:
     return is_versioned and number is not None and own is not None and number < own
 
 
-def _read(one: _Beside, loaded: LoadedTable, settled: int) -> TableMetadata | None:
-    """Return what a file holds; None if it is gone."""
+def _read(one: _Beside, loaded: LoadedTable, settled: int, *, is_for_states: bool) -> TableMetadata | None:
+    """Return what a file holds; None if it is gone, or if states are looked for and a commit is still writing it."""
     try:
         return load_file(one.file, loaded.store)
     except (CorruptMetadataError, NotAFileError, UnsupportedFeatureError) as error:
+        is_young = one.modified >= settled
+        if is_young and is_for_states:
+            # A commit is based on a state that can be read, which keeps what it needs.
+            return None
         raise InvalidArgumentError(
             f"{one.file} cannot be read, and may be metadata of another table: {error.message}; nothing was deleted",
-            hint="see whose it is, and delete or move it first"
-            if one.modified < settled
-            else "it is new, and may be that of a commit that is still writing it: wait for that, and try again",
+            hint="it is new, and may be that of a commit that is still writing it: wait for that, and try again"
+            if is_young
+            else "see whose it is, and delete or move it first",
             file=str(one.file),
         ) from error
     except ObjectNotFoundError:
